@@ -11,11 +11,22 @@ from tracetui.analysis.findings.engine import find
 from tracetui.parsers import open_path
 
 OWN = Path(__file__).parent / "data" / "pairs"
+CAUSES = Path(__file__).parent / "data" / "causes"
 PLANTED = Path(__file__).parents[2] / "shared" / "data" / "planted"
 GAINS = (
     (OWN / "fp32_mlp", "F1", 38.2),
     (OWN / "unet_nchw", "F11", 8.1),
+    (CAUSES / "ddpm", "S34", 4.1),
+    (CAUSES / "field", "K16", 5.7),
+    (CAUSES / "gnn_full", "S35", 3.7),
+    (CAUSES / "metric_learning", "F7", 24.2),
+    (CAUSES / "ranker", "F23", 10.9),
+    (CAUSES / "segmentation", "S34", 5.0),
+    (CAUSES / "tabular", "S28", 1.9),
     (PLANTED / "nchw", "F11", 18.7),
+    (PLANTED / "ckpt", "S30", 15.5),
+    (PLANTED / "clip_loop", "S29", 7.0),
+    (PLANTED / "save_often", "S28", 120.0),
     (PLANTED / "pageable", "S8", 20.5),
     (PLANTED / "pageable", "S10", 20.5),
     (PLANTED / "watch", "S13", 36.0),

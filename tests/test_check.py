@@ -178,8 +178,7 @@ def _step(*calls: tuple[str, float, float]) -> Made:
 
 def test_s16_finds_memory_that_is_taken_from_the_driver_in_every_step(tmp_path: Path) -> None:
     found = finding("S16", _step(("cudaFree", 310, 500), ("cudaMalloc", 500, 890)).facts(tmp_path))
-    assert found.title.startswith("Memory is taken from the driver within steps: without these calls the step would be")
-    assert found.title.endswith("shorter, most by cudaMalloc")
+    assert found.title == "Allocate less: 2 calls per step for the driver's memory, most cudaMalloc"
     assert found.ceiling_percent == pytest.approx(58, abs=1)
     assert [item.value for item in found.evidence] == [2, 580_000]
 

@@ -57,7 +57,7 @@ def test_s14_is_what_no_kernel_of_the_same_gpu_hides(tmp_path: Path, kernels: li
     (talk,) = talks(facts)
     assert (talk.gpu, talk.ns, talk.exposed_ns) == (0, 400_000, 300_000)
     found = finding("S14", facts)
-    assert found.title.startswith("Hide communication: for 30.0 % of the step")
+    assert found.title.startswith("Hide communication: 30.0 % of the step")
     assert found.impact_ns == pytest.approx(300_000, abs=1_000)
     assert found.severity == "warning"
     assert found.ceiling_percent == pytest.approx(100 * found.impact_ns / facts.page_step.ns)  # type: ignore[operator]

@@ -237,7 +237,7 @@ def seed(path: Path, **more: Any) -> Path:
 
 def test_k3_names_block_slots_as_the_limiter(tmp_path: Path) -> None:
     found = said(judged(run_of(seed(tmp_path / "a.json")), "K3"))["K3"]
-    assert found.title == "selective_scan_fwd_kernel can fill 33.3 % of an SM's warps, limited by block slots"
+    assert found.title == "Raise the occupancy of selective_scan_fwd_kernel: 33.3 %, limited by block slots"
     assert "16 blocks of 1 warp = 16 of 48 warps = 33.3 %" in found.formula
     assert value(found, "limited by") == "blocks"
     assert "sequential" not in (found.title + found.advice + found.formula).lower()
@@ -277,7 +277,7 @@ def test_k3_without_registers_names_what_is_known(tmp_path: Path) -> None:
     kernel = Kernel(SCAN, 900, grid=(120, 384, 1), block=32)
     kernel.registers = kernel.shared = None  # type: ignore[assignment]
     found = said(judged(run_of(chrome(tmp_path / "a.json", [kernel], device=ORIN)), "K3"))["K3"]
-    assert "33.3 % of an SM's warps, limited by block slots" in found.title
+    assert "33.3 %, limited by block slots" in found.title
     assert value(found, "registers per thread") == "unknown"
 
 

@@ -1,5 +1,6 @@
 """The first page: what is wrong with the recording first, then at most five pieces of advice of at most four lines."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_each_piece_of_advice_has_four_lines_at_most(name: str) -> None:
     for width in (40, 74, 120):
         for lines in (3, 4):
             for row in advice(rows):
-                texts = brief(row, width, clean=False, lines=lines)
+                texts = brief(row, width, lines=lines)
                 assert 1 <= len(texts) <= lines
                 assert max(map(cell_width, texts)) <= width
     text = report_text(report_of(name))
@@ -101,6 +102,12 @@ def test_of_a_long_place_the_folders_go_before_the_operator() -> None:
     )  # fmt: skip
     assert place_text(place, 64) == "backward of unet.py(12): forward, 3 × ConvolutionBackward0"
     assert place_text(place, 75) == "backward of train/nets/unet.py(12): forward, 3 × ConvolutionBackward0"
+
+
+def test_what_gains_are_known_from_is_said_once() -> None:
+    text = report_text(report_of(RECORDINGS[0]))
+    assert text.count("recorded steps alone") == 1
+    assert re.search(r"^Findings \(\d of \d; gains from recorded steps alone\)$", text, re.MULTILINE)
 
 
 def test_an_invalid_recording_says_so_first_and_no_limit(tmp_path: Path) -> None:

@@ -391,9 +391,9 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
     why = f"{words.ns(worst.exposed_ns)} of it is exposed"
     bound = gain.limited(gain.of_kernels(facts, rows), worst.exposed_ns, base.step_ns, why)
     bound = structs.replace(bound, least_ns=0.0, sure_percent=0.0)  # it may be waiting for ranks that come later
-    where = f"GPU {worst.gpu}" if len(found) > 1 else "the GPU"
+    where = f" on GPU {worst.gpu}" if len(found) > 1 else ""
     return bound.finding(
-        f"Hide communication: for {words.percent(share)} of {base.span} {where} communicates and computes nothing",
+        f"Hide communication: {words.percent(share)} of {base.span} is communication alone{where}",
         (
             *(
                 Evidence(

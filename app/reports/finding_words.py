@@ -136,6 +136,7 @@ def cost(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
 MOST_ADVICE, ADVICE_LINES = 5, 4
 """How many findings a first page has, and how many lines each."""
 SURE = {True: "from clean steps", False: "from recorded steps alone"}
+"""What gains are known from, by whether the base is of steps without a profiler; a page says it once."""
 
 
 def advice(found: Iterable[FindingRow], most: int = MOST_ADVICE) -> list[FindingRow]:
@@ -149,34 +150,28 @@ def is_remark(row: FindingRow) -> bool:
 
 
 def brief(
-    row: FindingRow, width: int, whole: str = STEP, *, clean: bool, lines: int = ADVICE_LINES, ascii: bool = False
+    row: FindingRow, width: int, whole: str = STEP, *, lines: int = ADVICE_LINES, ascii: bool = False
 ) -> list[str]:
-    """A finding in at most so many lines: what to change, where, what it gains, how sure that is.
+    """A finding in at most so many lines: what to change, where, what it gains, what speaks against it.
 
     Args:
         row: the finding.
         width: columns.
         whole: what its gain is of, see `whole_of`.
-        clean: whether the base is of steps without a profiler.
         lines: at most.
         ascii: no characters outside ASCII.
     """
     title = wrapped(printable(row.title, ascii=ascii), width)
     if len(title) > 2 or lines < ADVICE_LINES:
         title = [*title[:1], " ".join(title[1:])] if lines >= ADVICE_LINES else [" ".join(title)]
-    rest = details(row, whole, width, clean=clean, ascii=ascii)
-    if len(title) + len(rest) > lines and len(rest) > 2:
-        _, gains, known = rest
-        if row.doubted_by:
-            known = f"May not hold ({', '.join(row.doubted_by)})"
-            both = f"{known}; {uncapitalized(place(row, width - len(known) - 2, ascii=ascii))}"
-            rest = [gains, both]
-        else:  # what steps these are the headline says too
-            both = f"{place(row, width - len(known) - 2, ascii=ascii)}; {uncapitalized(known)}"
-            fits = cell_width(printable(both, ascii=ascii)) <= width
-            rest = [gains, both if fits else place(row, width, ascii=ascii)]
-    elif row.doubted_by and row.impact_us and cell_width(rest[-1]) > width:
-        rest[-1] = f"May not hold ({', '.join(row.doubted_by)})"
+    rest = details(row, whole, width, ascii=ascii)
+    if row.doubted_by and row.impact_us:
+        known = f"May not hold ({', '.join(row.doubted_by)})"
+        if len(title) + len(rest) > lines:
+            at = place(row, width - len(known) - 2, ascii=ascii)
+            rest = [f"{known}; {uncapitalized(at)}" if at else known, rest[-2]]
+        elif cell_width(rest[-1]) > width:
+            rest[-1] = known
     elif not row.impact_us and rest:  # what to do takes the lines that are left
         told = wrapped(printable(rest.pop(), ascii=ascii), width)
         room = lines - len(title) - len(rest)
@@ -184,20 +179,24 @@ def brief(
     return [fit(printable(text, ascii=ascii), width, ascii=ascii) for text in (*title, *rest)][:lines]
 
 
-def details(
-    row: FindingRow, whole: str = STEP, width: int | None = None, *, clean: bool, ascii: bool = False
-) -> list[str]:
-    """Where it is, what it gains and how sure that is, or what to do where no gain is promised."""
-    gains, known = gain(row, whole, ascii=ascii), sure(row, clean=clean)
-    at = place(row, width, ascii=ascii)
-    if gains and row.shared_with:
-        shared = f", shared with {', '.join(row.shared_with)}"
-        if width is None or len(gains) + len(shared) <= width:
-            gains += shared
+def details(row: FindingRow, whole: str = STEP, width: int | None = None, *, ascii: bool = False) -> list[str]:
+    """Where it is, what it gains, and what speaks against it or gains the same; without a gain what to do."""
+    at, gains = place(row, width, ascii=ascii), gain(row, whole, ascii=ascii)
+    if not gains:
+        return [text for text in (at, row.advice) if text]
+    last = " ".join(row.remarks[:1]) if row.doubted_by else ""
+    if row.shared_with:
+        shared = f"shared with {', '.join(row.shared_with)}"
+        if width is None or len(gains) + len(shared) + 2 <= width:
+            gains += f", {shared}"
         else:
-            known += shared
-    texts = (at, gains, known) if gains else (at, row.advice)
-    return [text for text in texts if text]
+            last = last or shared
+    return [text for text in (at, gains, f"{last[:1].upper()}{last[1:]}") if text]
+
+
+def known_from(rows: Iterable[FindingRow], *, clean: bool) -> str:
+    """``; gains from clean steps``; nothing where none is promised."""
+    return f"; gains {SURE[clean]}" if any(row.impact_us for row in rows) else ""
 
 
 def mark(row: FindingRow) -> str:
@@ -249,12 +248,6 @@ def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     of = f"a {base} {whole}".replace("  ", " ") if whole.endswith(STEP) else f"the run's {base}" if base else "the run"
     from_share = f"{format_percent(share * least / most)[:-2]} to " if least is not None and least < most else ""
     return f"{said} of {of} ({from_share}{format_percent(share)})"
-
-
-def sure(row: FindingRow, *, clean: bool) -> str:
-    """What speaks against a finding, or what it is known from."""
-    said = " ".join(row.remarks[:1]) if row.doubted_by else SURE[clean]
-    return f"{said[:1].upper()}{said[1:]}"
 
 
 NEARLY_ALL_PERCENT = 90

@@ -25,7 +25,7 @@ from tracetui.app.charts.lanes import gantt_lane
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.findings import MARK_WIDTH
-from tracetui.app.reports.finding_words import ADVICE_LINES, WORK_TIME, advice, brief, mark, whole_of
+from tracetui.app.reports.finding_words import ADVICE_LINES, WORK_TIME, advice, brief, known_from, mark, whole_of
 from tracetui.app.text import fitting
 from tracetui.app.text.words import (
     CATEGORY_LABELS,
@@ -457,14 +457,14 @@ def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
     tab = commands.key("tab.findings")
     if not findings:
         return [writer.head("Findings", f"none: tab {tab} says what was looked for")]
-    whole, clean = whole_of(data.overview.base), bool(data.overview.sel.trace.clean_step_ns)
+    whole, clean = whole_of(data.overview.base), data.overview.verdict.clean_ns is not None
     lines_each = ADVICE_LINES if writer.roomy else ADVICE_LINES - 1
     lines: list[Text] = []
     shown = 0
-    for row in advice(map(finding_row, findings)):
-        texts = brief(
-            row, max(writer.width - MARK_WIDTH - 1, 12), whole, clean=clean, lines=lines_each, ascii=writer.ascii
-        )
+    rows = [finding_row(finding) for finding in findings]
+    first = advice(rows) or rows
+    for row in first:
+        texts = brief(row, max(writer.width - MARK_WIDTH - 1, 12), whole, lines=lines_each, ascii=writer.ascii)
         if shown and len(lines) + len(texts) > room:
             break
         style = writer.style(_SEVERITY_STYLES.get(row.severity, ""))
@@ -472,8 +472,9 @@ def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
         lines += [Text(f" {'':<{MARK_WIDTH}}").append(text, writer.style("muted")) for text in texts[1:]]
         shown += 1
     more = len(findings) - shown
-    rest = f"{more} more in tab {tab}, with what they rest on" if more else f"tab {tab} says what they rest on"
-    return [writer.head("Findings", rest), *lines]
+    rest = f"{more} more in tab {tab}" if more else f"tab {tab} says what they rest on"
+    told = known_from(first[:shown], clean=clean).removeprefix("; ")
+    return [writer.head("Findings", f"{told}; {rest}" if told else rest), *lines]
 
 
 def _ranks(writer: Writer, ranks: pl.DataFrame) -> list[Text]:

@@ -107,7 +107,8 @@ F1 = Rule(
     counters decide. Three things bound the gain: these kernels' share of the time, how much faster tensor cores are per
     SM and clock (fp16/bf16 at best), and how much of the saved time would shorten the step in a replay. In a run that
     waits for launches that is next to nothing. What their operators launch beside them (Fourier transforms, partial
-    sums) belongs to the algorithm in fp32, so that all of its time is in the bound.""",
+    sums) belongs to the algorithm in fp32, and conversions of what they read are not needed in fewer bits: all of that
+    time is in the bound too.""",
 )
 
 F2 = Rule(

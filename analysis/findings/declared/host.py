@@ -83,7 +83,7 @@ S12 = Rule(
 
     Only chains of small kernels on one stream count. Fusing could remove all but the first kernel of each chain, except
     GEMMs, convolutions, attention and scans. A replay without the GPU time and launches of the removed kernels bounds
-    the gain.""",
+    the gain. Layers that trtexec timed are not looked at: TensorRT has fused them already.""",
 )
 
 _THRESHOLDS = {
@@ -357,7 +357,8 @@ S35 = Rule(
     `tracetui profile` compares what the operators of the program's own thread yield in three steps, after all
     recordings (`unchanged` in run.json), where nothing is compiled. Named are places all of whose operators yield the
     same, apart from new tensors that are only filled. Where nearly all of a step yields the same, it had the same input
-    again, and nothing is said. Their calls are found in the recording by name and number within the step.""",
+    again, and nothing is said. Their calls are found in the recording by name and number within the step; all calls of
+    one function or line are one finding.""",
 )
 
 S37 = Rule(

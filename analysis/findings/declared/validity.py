@@ -199,8 +199,9 @@ V6 = Rule(
 
     The rule divides the first step's time by the median of the rest, unless one is as slow again after a usual
     one: such steps are the program's. It also divides the time of calls such as `cuLibraryLoadData` and
-    `cuModuleLoad`, which load kernels onto the GPU at their first use, by the time of the steps. Steps and calls are
-    those that the averages shown are of: of the light recording where the run has one.""",
+    `cuModuleLoad`, which load kernels onto the GPU at their first use, by the time of the steps, or from first to last
+    GPU work; only what lies within counts. Steps and calls are those that the averages shown are of: of the light
+    recording where the run has one.""",
 )
 
 V7 = Rule(

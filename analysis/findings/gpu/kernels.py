@@ -150,7 +150,7 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
         limiters = " and ".join("block slots" if limiter == "blocks" else limiter for limiter in most.held.limiters)
         told = name in classes or at_roof is not None
         yield gained.finding(
-            f"{short(name)} can fill {words.percent(held)} of an SM's warps, limited by {limiters}",
+            f"Raise the occupancy of {short(name)}: {words.percent(held)}, limited by {limiters}",
             (
                 Evidence("theoretical occupancy", held, "%", Query("kernels", row=name)),
                 Evidence("limited by", ", ".join(most.held.limiters)),

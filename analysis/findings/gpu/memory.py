@@ -12,7 +12,7 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S16
 from tracetui.analysis.findings.declared.memory import G1, G5
@@ -137,8 +137,7 @@ def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
     name = str(most["name"].cast(pl.String)[0])
     calls, spent = facts.per_step(found.height), facts.per_step(float(found["duration"].sum()))
     return bound.finding(
-        f"Memory is taken from the driver within steps: without these calls {basis.host_span(facts)} would be"
-        f" {words.percent(share)} shorter, most by {name}",
+        f"Allocate less: {words.things(calls, 'call')} {program.per(facts)} for the driver's memory, most {name}",
         (
             Evidence(f"calls {program.per(facts)}", calls, "", Query("host:API calls", name)),
             Evidence("host in them", spent, "ns", Query("host:API calls", name)),

@@ -14,6 +14,7 @@ from tracetui.app.reports.finding_words import (
     evidence_text,
     headline,
     is_remark,
+    known_from,
     looked,
     mark,
     missing_by_reason,
@@ -70,9 +71,9 @@ def brief_lines(found: Judged, base: str, layout: Layout, *, clean: bool) -> lis
     remarks = [row for row in rows if is_remark(row)][: layout.limit]
     if not rows:
         return layout.paragraph(f"Findings (none; {_looked(found)})")
-    lines = [f"Findings ({len(first) + len(remarks)} of {len(rows)})"]
+    lines = [f"Findings ({len(first) + len(remarks)} of {len(rows)}{known_from(first, clean=clean)})"]
     for row in first:
-        texts = brief(row, WIDTH - MARK_WIDTH, whole_of(base), clean=clean, ascii=layout.ascii)
+        texts = brief(row, WIDTH - MARK_WIDTH, whole_of(base), ascii=layout.ascii)
         lines += [pad("" if number else mark(row), MARK_WIDTH) + text for number, text in enumerate(texts)]
     lines += [
         pad(mark(row), MARK_WIDTH) + fit(layout.text(row.title), WIDTH - MARK_WIDTH, ascii=layout.ascii)
@@ -83,10 +84,11 @@ def brief_lines(found: Judged, base: str, layout: Layout, *, clean: bool) -> lis
 
 def brief_markdown(found: Judged, base: str, layout: Layout, *, clean: bool) -> list[str]:
     """The same in Markdown, with all findings and what they rest on behind a fold."""
-    lines = [f"### Findings ({_looked(found)})", ""]
-    for row in advice(found.findings):
+    first = advice(found.findings)
+    lines = [f"### Findings ({_looked(found)}{known_from(first, clean=clean)})", ""]
+    for row in first:
         lines.append(f"- **{plain(f'{mark(row)} {row.title}')}**")
-        lines += [f"  - {plain(text)}" for text in details(row, whole_of(base), clean=clean)]
+        lines += [f"  - {plain(text)}" for text in details(row, whole_of(base))]
     summary = f"<details><summary>All {len(found.findings)}, and what they rest on</summary>"
     return [*lines, "", summary, "", *_in_full(found, base, layout), "", "</details>", ""]
 

@@ -19,6 +19,7 @@ from tracetui.app.reports.finding_words import (
     details,
     evidence_text,
     headline,
+    known_from,
     looked,
     mark,
     missing_by_reason,
@@ -80,10 +81,12 @@ def findings(found: Judged, base: str, layout: Layout, level: int) -> list[str]:
 
 def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clean: bool) -> list[str]:
     """The first findings in short, and behind a fold all of them with what they rest on."""
-    lines = []
-    for row in advice(found.findings):
+    first = advice(found.findings)
+    told = known_from(first, clean=clean).removeprefix("; ")
+    lines = [element("p", said(f"{told[:1].upper()}{told[1:]}."))] if told else []
+    for row in first:
         head = element(f"h{level}", f'<span class="mark">{said(mark(row))}</span> {said(layout.text(row.title))}')
-        texts = details(row, whole_of(base), clean=clean, ascii=layout.ascii)
+        texts = details(row, whole_of(base), ascii=layout.ascii)
         about = "".join(element("p", said(layout.text(text))) for text in texts)
         lines.append(element("section", f"{head}{about}", class_=f"finding {row.severity}"))
     summary = f"<summary>All {len(found.findings)}, and what they rest on</summary>"
