@@ -1,19 +1,25 @@
 """Fixtures that open recordings and make traces that many tests share, and settings for all tests."""
 
+from __future__ import annotations
+
 import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from sample_runs import run_of
 from shared_analyses import Sharing
 
-from tracetui.parsers import Trace, open_path
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from tracetui.parsers import Trace
 
 
 @pytest.hookimpl(trylast=True)

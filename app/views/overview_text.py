@@ -11,8 +11,8 @@ from rich.style import Style
 from rich.text import Text
 
 from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent, format_signed_ns
-from tracetui.analysis.gpu.step_kinds import StepKinds, kind_rows
-from tracetui.analysis.matching.clean_step import PageStep, page_step, path_of
+from tracetui.analysis.gpu.step_kinds import kind_rows
+from tracetui.analysis.matching.clean_step import page_step, path_of
 from tracetui.analysis.report.findings import finding_row
 from tracetui.app.charts.gantt import gantt_runs
 from tracetui.app.charts.lanes import gantt_lane
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.core.finding import Finding
+    from tracetui.analysis.gpu.step_kinds import StepKinds
+    from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.timeline.step_lanes import StepPicture
     from tracetui.app.charts.cells import Run
