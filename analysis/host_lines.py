@@ -15,13 +15,12 @@ from msgspec import Struct
 from tracetui.analysis.base.own_code import LIBRARY
 from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.runs import samples
-from tracetui.parsers.runs.samples import Frame
+from tracetui.parsers.runs.samples import Frame, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tracetui.parsers import Trace
-    from tracetui.parsers.runs.samples import Samples
 
 Columns: TypeAlias = "dict[str, pl.DataType | type[pl.DataType]]"
 NO_LINE = "(no line of the program)"

@@ -9,13 +9,12 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, count, depth_first, roll_up, row_ids
 from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree, scope_modules
-from tracetui.analysis.attribution.operator_tree import device_work, operator_tree, scope_mask
+from tracetui.analysis.attribution.operator_tree import OperatorTree, device_work, operator_tree, scope_mask
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, path_numbers, summarize
 
 if TYPE_CHECKING:
-    from tracetui.analysis.attribution.operator_tree import OperatorTree
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
 

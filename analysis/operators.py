@@ -29,7 +29,6 @@ from tracetui.parsers.links import lookup
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.attribution.operator_tree import OperatorTree
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
 

@@ -23,7 +23,7 @@ from tracetui.analysis.attribution.projection import (
 )
 from tracetui.analysis.base import names
 from tracetui.analysis.kernels import NOT_IN_ANY_RANGE, kernel_rows, summarize
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.categories import decode
 from tracetui.parsers.links import lookup
 from tracetui.parsers.names import kernel_names
@@ -31,7 +31,6 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
 
 COLUMNS = (

@@ -18,14 +18,13 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, NOT_IN_ANY_RANGE, operator_names
-from tracetui.analysis.ranges import range_paths
+from tracetui.analysis.ranges import RangePaths, range_paths
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranges import RangePaths
     from tracetui.analysis.selection import Selection
 
 KERNELS = ("kernel", "graph")

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 from tracetui.collectors import process, profiler_commands, reasons, torchrun
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.process import Follower, Outcome, Tick
-from tracetui.collectors.request import ProfileError
+from tracetui.collectors.request import ProfileError, ProfileRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from tracetui.collectors.folder import RunFolder
-    from tracetui.collectors.request import ProfileRequest
 
 JOB = "job.json"
 """The mark of the folder of such a job; it is touched while the job runs."""

@@ -1,12 +1,13 @@
 """Fixtures that open recordings and make traces that many tests share, and settings for all tests."""
 
+from __future__ import annotations
+
 import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +15,12 @@ from sample_runs import run_of
 from shared_analyses import Sharing
 
 from tracetui.app.session import kept_report
-from tracetui.parsers import Trace, open_path
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from tracetui.parsers import Trace
 
 
 @pytest.hookimpl(trylast=True)
@@ -108,7 +114,6 @@ def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
         patch.setenv("TRACETUI_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         patch.setenv("TRACETUI_NO_STATE", "1")
-        patch.setattr(kept_report, "MOST_FILES", 0)  # no key tells what a test changes in its own process
         patch.delenv("POLARS_MAX_THREADS", raising=False)  # programs that tests start run as a user's do
         if os.environ.get("PYTHONDONTWRITEBYTECODE"):  # what they compile goes where `pytest_configure` puts it
             patch.delenv("PYTHONDONTWRITEBYTECODE")

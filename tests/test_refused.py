@@ -39,6 +39,7 @@ def test_recorded_files(name: str, what: str, way_out: str) -> None:
         (b'{"schema": "1.1.1-chakra.0.0.4", "pid": 3, "nodes": []}', "an execution trace of PyTorch"),
         (b'[{"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 0}, "children": []}]', "Triton's Proton"),
         (b"==42== NVPROF is profiling process 42, command: ./a\n", "what nvprof printed"),
+        (b"\nProcessing [a.sqlite]\nTime (%),Total Time,Instances\n", "a table of `nsys stats`"),
         (b'==42== Profiling result:\n"Type","Time(%)","Time"\n', "what nvprof printed"),
         (b"timestamp, name, utilization.gpu [%], power.draw [W]\n", "a log of nvidia-smi"),
         (b'"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id"\n', "counters of rocprofv3"),

@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from sample_runs import recorded
 
 from tracetui.analysis.findings import config
 from tracetui.app.cli.main import main
@@ -274,23 +275,26 @@ def test_config_lists_actions_and_columns(places, capsys) -> None:
 
 def test_a_report_follows_the_settings_and_the_command_line_goes_first(places, capsys) -> None:
     places.project.write_text("ascii = true\nlimit = 1\ncolour = 1\n")
-    assert main(["report", "--sample", "--section", "kernels", "--no-cache"]) == 0
+    assert main(["report", "--sample", "--section", "kernels"]) == 0
     said = capsys.readouterr()
     assert said.out.isascii()
     assert "there is no setting colour" in said.err
     short = len(said.out.splitlines())
-    assert main(["report", "--sample", "--section", "kernels", "--no-cache", "--limit", "5", "--no-ascii"]) == 0
+    assert main(["report", "--sample", "--section", "kernels", "--limit", "5", "--no-ascii"]) == 0
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == short + 4
-    assert main(["report", "--sample", "--section", "kernels", "--no-cache", "--format", "json"]) == 0
+    assert main(["report", "--sample", "--section", "kernels", "--format", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["run"]["traces"][0]["kernels"]) > 5, (
         "what scripts read is never cut by a setting"
     )
 
 
+COUNTERS = str(recorded("ncu/scan_metrics_raw.csv.gz"))
+
+
 @pytest.mark.parametrize(
     "command",
-    [["rules", "S2"], ["report", "--sample", "--section", "kernels"], ["models"], ["open", "--sample"], ["cache"]],
+    [["rules", "S2"], ["report", "--sample", "--section", "kernels"], ["models"], ["open", COUNTERS], ["cache"]],
 )
 def test_a_file_that_can_not_be_read_is_said_once(places, command, capsys) -> None:
     places.project.write_text("theme =")

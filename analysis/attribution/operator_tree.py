@@ -25,7 +25,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TB_COLLECTIVES, TRACETUI, Conventions
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.links import lookup
 from tracetui.parsers.nesting import nearest
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
 OPERATOR, MODULE, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
     schema.HOST_KINDS.index(kind) for kind in ("operator", "module", "annotation", "dataloader", "runtime", "driver")

@@ -8,13 +8,12 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.base.json_values import us
+from tracetui.analysis.base.json_values import Json, us
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.base.json_values import Json
 
 LOG_FROM = 8.0
 """From this ratio of the longest launch to the shortest on, bins grow: one of equal bins would hold most launches."""

@@ -18,13 +18,12 @@ from tracetui.analysis.attribution.calltree import NONE, lanes_of
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
 from tracetui.analysis.captures import spans
-from tracetui.analysis.captures.measure import Measure, Ranges, category_of
+from tracetui.analysis.captures.measure import Measure, Ranges, Sums, category_of
 from tracetui.parsers import schema
 from tracetui.parsers.names.range_roles import NUMBERED, any_of_role, role_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.captures.measure import Sums
     from tracetui.analysis.selection import Selection
 
 

@@ -15,12 +15,11 @@ from tracetui.analysis.compare.step_difference import StepDifference, step_diffe
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection, with_light_times
 from tracetui.analysis.scope import Scope
-from tracetui.analysis.selection import in_steps
+from tracetui.analysis.selection import Selection, in_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tracetui.analysis.selection import Selection
 
 CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
 """Steps timed without a profiler; the runs' light recordings; the recordings that were chosen."""

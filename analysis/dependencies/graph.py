@@ -18,14 +18,13 @@ from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import KERNEL_WAIT_LIMIT_NS
 from tracetui.analysis.gpu.step_kinds import typical_steps
 from tracetui.analysis.gpu.steps import step_slots
-from tracetui.analysis.selection import select
+from tracetui.analysis.selection import Selection, select
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
 
     Bools = NDArray[np.bool_]
 

@@ -16,7 +16,7 @@ from tracetui.analysis.base.conventions import (
     hta_kernel_type,
 )
 from tracetui.analysis.base.remembered import latest
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.names.collectives import is_collective_kernel
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
     Bools = NDArray[np.bool_]
 

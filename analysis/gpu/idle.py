@@ -9,12 +9,11 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.gpu.activities import WORK, activities, by_value
+from tracetui.analysis.gpu.activities import WORK, Activities, activities, by_value
 from tracetui.analysis.gpu.steps import step_slots
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.gpu.activities import Activities
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 

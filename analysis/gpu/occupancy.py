@@ -16,11 +16,10 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import api_names, names
-from tracetui.analysis.base.conventions import TRACETUI
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import kept
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.conventions import Conventions
     from tracetui.analysis.base.intervals import Ints
     from tracetui.parsers import Trace
 

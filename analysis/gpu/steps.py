@@ -15,12 +15,11 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.iterations import as_recorded
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.parsers import Trace
 
 _NEVER, _EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _API = [schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver")]

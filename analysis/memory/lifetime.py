@@ -9,11 +9,10 @@ import polars as pl
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.memory.owners import OWNERS, owners
-from tracetui.analysis.memory.peak import UNBORN, Allocations, allocations, of_memory, of_owner, peak
+from tracetui.analysis.memory.peak import UNBORN, Allocations, By, allocations, of_memory, of_owner, peak
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.memory.peak import By
     from tracetui.analysis.selection import Selection
 
 LONG_LIVED: dict[str, pl.DataType] = {

@@ -10,14 +10,13 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.gpu.steps import recorded
-from tracetui.parsers.nsys.beside import beside
+from tracetui.parsers.nsys.beside import Beside, beside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers.nsys.beside import Beside
 
 KNOWN = {
     "sm_active_percent": r"SMs? Active\b",

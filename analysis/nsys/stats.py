@@ -24,14 +24,13 @@ from tracetui.analysis.nsys.values import (
     timing_columns,
     with_percent,
 )
-from tracetui.parsers.nsys.beside import beside
+from tracetui.parsers.nsys.beside import Beside, beside
 from tracetui.parsers.nsys.unread import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers.nsys.beside import Beside
 
 MPI = {
     "MPI_P2P_EVENTS": "p2p", "MPI_START_WAIT_EVENTS": "start-wait", "MPI_OTHER_EVENTS": "other",

@@ -8,11 +8,10 @@ import polars as pl
 
 from tracetui.analysis.gpu.steps import recorded
 from tracetui.analysis.nsys.values import rounded
-from tracetui.parsers.nsys.beside import beside, function, process_of
+from tracetui.parsers.nsys.beside import Beside, beside, function, process_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers.nsys.beside import Beside
 
 DIRECTIONS = {11: "host to device", 12: "device to host", 13: "device to device"}
 """The kinds of copies that the driver makes of managed memory."""

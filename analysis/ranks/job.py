@@ -14,14 +14,13 @@ from tracetui.analysis.ranks.clocks import fit
 from tracetui.analysis.ranks.late import Answers, answers_of, peers_of
 from tracetui.analysis.ranks.links import beyond_usual, slow_links, transfers
 from tracetui.analysis.ranks.lost import lost
-from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, match
+from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, Matched, match
 from tracetui.analysis.ranks.waiting import waiting, who_for_whom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.matched import Matched
     from tracetui.analysis.ranks.summary import RankSummary
 
 

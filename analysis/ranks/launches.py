@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.ranks.summary import LAUNCHES
+from tracetui.analysis.ranks.summary import LAUNCHES, RankSummary
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.parsers import Trace
 
     Floats = NDArray[np.float64]

@@ -22,7 +22,7 @@ from tracetui.analysis.ranks.steps import WHOLE, blocking, loading, silent, step
 from tracetui.analysis.ranks.summary import COLLECTIVES, OTHERS, WORK, RankSummary
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
-from tracetui.parsers.runs.manifest import SLOWED, Machine
+from tracetui.parsers.runs.manifest import SLOWED, GpuState, Machine, Power, RunManifest
 from tracetui.parsers.tally import CUT_SHORT
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.parsers import Trace
-    from tracetui.parsers.runs.manifest import GpuState, Power, RunManifest
 
 WORK_KINDS = ("kernel", "memcpy", "memset", "graph")
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.ranks.summary import OTHERS
+from tracetui.analysis.ranks.summary import OTHERS, RankSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.ranks.launches import Paces
-    from tracetui.analysis.ranks.summary import RankSummary
 
     Floats = NDArray[np.float64]
 

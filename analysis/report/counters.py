@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.counters.compared import compare, configurations, labels, reports_of, weights_of
+from tracetui.analysis.counters.compared import Groups, compare, configurations, labels, reports_of, weights_of
 from tracetui.analysis.counters.counters import kernel_counters, launch_counters
 from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.report.model import CountersMissing
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
-    from tracetui.analysis.counters.compared import Groups
     from tracetui.parsers import Run, Trace
 
 

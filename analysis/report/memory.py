@@ -10,12 +10,11 @@ from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.memory.lifetime import growth, long_lived
 from tracetui.analysis.memory.peak import By, curve, curve_points, holders, memory, peak
 from tracetui.analysis.memory.segments import EndState, end_state, ooms
-from tracetui.analysis.report.model import Memory, MemoryPeak, MemoryPoint, Segments
+from tracetui.analysis.report.model import Memory, MemoryPeak, MemoryPoint, Row, Segments
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.memory import HOLDERS, LONG_LIVED, OUT_OF_MEMORY, STEPS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.report.model import Row
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Table
 

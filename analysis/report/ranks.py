@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from msgspec import structs
 
-from tracetui.analysis.base.json_values import known, us
+from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report import model
 from tracetui.analysis.report.model import (
     Environment,
@@ -30,7 +30,6 @@ from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS,
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.ranks.files.reading import Summaries
     from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.ranks.late import Late

@@ -13,7 +13,7 @@ from tracetui.analysis.report.model import JoinRow, LightRecording, OtherRun, Pa
 from tracetui.analysis.report.ranks import SECTIONS as JOB_SECTIONS
 from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
-from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tables.ranks import RANKS
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.matching.join import Joined
-    from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
 LIGHT, RICH, BOTH = "light", "rich", "both"

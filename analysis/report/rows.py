@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.json_values import key_of, known, us
+from tracetui.analysis.base.json_values import Json, key_of, known, us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import polars as pl
 
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.tables.table import Field, Table
 
 

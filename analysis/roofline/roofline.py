@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.kernels import kernel_rows
-from tracetui.analysis.matching.join import conventions_of, joined, kernel_counters_of
+from tracetui.analysis.matching.join import Measured, conventions_of, joined, kernel_counters_of
 from tracetui.analysis.roofline.counters import launch_flops
 from tracetui.analysis.roofline.peaks import Peaks, peaks_of
 from tracetui.analysis.roofline.shapes import shape_work
@@ -24,7 +24,6 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 

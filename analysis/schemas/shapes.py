@@ -15,11 +15,10 @@ from msgspec import UnsetType
 from tracetui.analysis.report.model import Cost
 from tracetui.analysis.report.shorten import DETAILS
 from tracetui.analysis.tables.registry import TABLES
-from tracetui.analysis.tables.table import UNITS
+from tracetui.analysis.tables.table import UNITS, Field, Table
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.tables.table import Field, Table
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Shape = Any

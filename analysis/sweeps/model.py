@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from tracetui.analysis.captures.names import place
+from tracetui.analysis.captures.names import Value, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.captures.model import CaptureRow
-    from tracetui.analysis.captures.names import Value
 
 SIZES = ("batch", "ctx", "img_size", "depth")
 """Axes along which a step's work grows."""

@@ -13,12 +13,11 @@ from tracetui.analysis.dependencies.critical_path import path_lane, path_within
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import CAUSE, gaps
 from tracetui.analysis.kernels import operator_names
-from tracetui.analysis.selection import step_at
+from tracetui.analysis.selection import Selection, step_at
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
 MOST_EVENTS = 400_000

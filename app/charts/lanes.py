@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tracetui.analysis.base import number_format
-from tracetui.analysis.timeline.rows import NONE
+from tracetui.analysis.timeline.rows import NONE, Curve
 from tracetui.app.charts.cells import ASCII_EIGHTHS, EIGHTHS, Run
 from tracetui.app.charts.gantt import GanttLane
 from tracetui.app.text import fitting
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.timeline.lanes import Lane
-    from tracetui.analysis.timeline.rows import Curve
     from tracetui.analysis.timeline.timeline import Timeline
 
     Ints = NDArray[np.int64]

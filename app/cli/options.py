@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracetui.app.cli.command import HIDDEN, option, switch
 from tracetui.app.cli.values import count, memory_size, steps
-from tracetui.app.settings.schema import COLORS, NAMES, THEMES
+from tracetui.app.settings.schema import COLORS, NAMES, THEMES, Settings
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.tool_words import KINDS
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tracetui.analysis.scope import Scope
-    from tracetui.app.settings.schema import Settings
 
 FORMATS = ("text", "json", "markdown", "csv", "html")
 PICTURES = ("svg", "png")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.reports.finding_words import titled
-from tracetui.app.reports.parts import Facts, Sentences, Title
+from tracetui.app.reports.parts import Facts, Part, Sentences, Title
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.checklist import CheckPoint, CheckReport
     from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 BOXES = {"done": "[x]", "failed": "[!]", "not_recorded": "[ ]"}
 LEGEND = {"done": "done", "failed": "failed", "not_recorded": "not in this recording"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
-from tracetui.analysis.report.model import Communication, CriticalPath, Memory, Overview
+from tracetui.analysis.report.model import Communication, CriticalPath, Memory, Overview, Report, Step
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED, OF_RUNS, SECTIONS
 from tracetui.app.text.escaping import any_cell, cell
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.model import CaptureRow
-    from tracetui.analysis.report.model import Report, Step
 
 FINER = {"kernels": "kernel_groups", "range_tree": "range_tree_kernels", "modules": "module_kernels"}
 """What is written in place of a section where it was asked for."""

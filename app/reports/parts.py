@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.reports.layout import Shown
+from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text.names import told_apart
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.report.model import Judged
     from tracetui.analysis.tables.table import Field, Table
-    from tracetui.app.reports.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app.session.session import Visit
+from tracetui.app.session.session import Session, Visit
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Query
     from tracetui.app.screen.opening import RunLoader
     from tracetui.app.screen.shell import Shell
-    from tracetui.app.session.session import Session
     from tracetui.app.views.query import QueryPage
     from tracetui.app.views.timeline import TimelineView
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_number
-from tracetui.analysis.collectives import TRANSFER, by_pair, by_size, calls, calls_of
+from tracetui.analysis.collectives import TRANSFER, Link, by_pair, by_size, calls, calls_of
 from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.ranks.one_rank import own_calls
 from tracetui.analysis.roofline.peaks import link_of
@@ -19,7 +19,6 @@ from tracetui.app.views.common.table_view import TableView
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.analysis.collectives import Link
     from tracetui.analysis.selection import Selection
 
 NO_COLLECTIVES = (

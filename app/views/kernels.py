@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from textual.message import Message
 
-from tracetui.analysis.base.distribution import distribution, p95_of
+from tracetui.analysis.base.distribution import Distribution, distribution, p95_of
 from tracetui.analysis.base.number_format import format_count, format_ns
 from tracetui.analysis.kernels import kernels, known_groupings
 from tracetui.analysis.memops import memops
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from textual.app import ComposeResult
 
-    from tracetui.analysis.base.distribution import Distribution
 
 UNASKED_ROWS = 30
 """The least lines of a tab for the picture to be shown by default."""

@@ -13,7 +13,7 @@ from tracetui.analysis.base.number_format import format_bytes, format_ns, format
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER
 from tracetui.analysis.memory.peak import ROUNDING, By, Peak, columns, curve, holders, holding, memory, peak
-from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
+from tracetui.analysis.memory.segments import EndState, blocks, end_state, ooms, segments
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tables.memory import (
     ALLOCATIONS,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.memory.segments import EndState
     from tracetui.analysis.tables.table import Table
 
 LEAST_ROWS = 14

@@ -13,7 +13,7 @@ from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.tables.program import MODULES
 from tracetui.analysis.tree_kernels import module_tree_kernels, modules_to_kernels
-from tracetui.app.charts.icicle import IcicleTree
+from tracetui.app.charts.icicle import Box, IcicleTree
 from tracetui.app.keys.commands import key
 from tracetui.app.session.measured import conventions
 from tracetui.app.text import fitting
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.analysis.selection import Selection
-    from tracetui.app.charts.icicle import Box
 
 TREES = ("modules", "range_tree")
 """The ids of pages that are trees."""

@@ -17,8 +17,8 @@ from tracetui.analysis.base.number_format import (
     format_percent,
     format_signed_ns,
 )
-from tracetui.analysis.gpu.step_kinds import StepKinds, kind_rows
-from tracetui.analysis.matching.clean_step import PageStep, page_step, path_of
+from tracetui.analysis.gpu.step_kinds import kind_rows
+from tracetui.analysis.matching.clean_step import page_step, path_of
 from tracetui.analysis.report.findings import finding_row
 from tracetui.app.charts.gantt import gantt_runs
 from tracetui.app.charts.lanes import gantt_lane
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.core.finding import Finding
     from tracetui.analysis.gpu.served import Served
+    from tracetui.analysis.gpu.step_kinds import StepKinds
+    from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.timeline.step_lanes import StepPicture
     from tracetui.app.charts.cells import Run

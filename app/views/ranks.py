@@ -25,7 +25,6 @@ from tracetui.app.views.common.table_view import TableView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.ranks.summary import RankSummary

@@ -14,7 +14,8 @@ from textual.widgets import Static
 from tracetui.analysis.base.number_format import format_ns, format_number, format_percent
 from tracetui.analysis.counters.compared import ALL
 from tracetui.analysis.findings.config import load
-from tracetui.analysis.report.sweep import sweep_report
+from tracetui.analysis.report.sweep import SweepReport, sweep_report
+from tracetui.analysis.sweeps.model import Sweep
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.report.sweep import SweepReport
-    from tracetui.analysis.sweeps.model import Sweep
 
 MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "step": ("step time", "step_ns", format_ns),

@@ -10,7 +10,7 @@ from rich.text import Text
 from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.dependencies.critical_path import path_lane, slack
 from tracetui.analysis.dependencies.model import model
-from tracetui.analysis.nsys.gpu_samples import KNOWN, sampled
+from tracetui.analysis.nsys.gpu_samples import KNOWN, Sampled, sampled
 from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.ranks.one_rank import ranks_timeline
 from tracetui.analysis.scope import Scope
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.nsys.gpu_samples import Sampled
     from tracetui.app.session.session import Session
     from tracetui.parsers import Run, Trace
 

@@ -11,7 +11,7 @@ from tracetui.analysis.base.number_format import (
     format_number,
     format_percent,
 )
-from tracetui.analysis.timeline.facts import delay, has_slack, host_during, module, operator, path_during, slack
+from tracetui.analysis.timeline.facts import Fact, delay, has_slack, host_during, module, operator, path_during, slack
 from tracetui.app.charts.lanes import shown_name
 from tracetui.app.charts.scale import time_label
 from tracetui.app.text import fitting
@@ -21,7 +21,6 @@ from tracetui.app.text.words import RESOURCE_LABELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tracetui.analysis.timeline.facts import Fact
     from tracetui.analysis.timeline.lanes import Lane
     from tracetui.analysis.timeline.ranks_timeline import Arrival
     from tracetui.analysis.timeline.timeline import Place, Timeline

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from tracetui.analysis.timeline.rows import NONE
-from tracetui.analysis.timeline.timeline import Place
+from tracetui.analysis.timeline.timeline import Place, Timeline
 from tracetui.app.charts.lanes import lane_title
 from tracetui.app.keys import commands
 from tracetui.app.widgets.timeline_picture import SHORTEST_NS, Bookmark, LaneList, TimelinePicture
@@ -16,7 +16,6 @@ from tracetui.app.widgets.timeline_picture import SHORTEST_NS, Bookmark, LaneLis
 if TYPE_CHECKING:
     from textual.events import Click, MouseScrollDown, MouseScrollUp
 
-    from tracetui.analysis.timeline.timeline import Timeline
 
 PAN = 0.25
 ZOOM = 2.0

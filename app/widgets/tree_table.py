@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.app.keys import commands
-from tracetui.app.tables.columns import cell_text
+from tracetui.app.tables.columns import Placed, cell_text
 from tracetui.app.text import fitting
 from tracetui.app.widgets.arranged import sorted_rows
 from tracetui.app.widgets.frame_table import NAMES_LIMIT, FrameTable
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tracetui.analysis.tables.table import Field
-    from tracetui.app.tables.columns import Placed
 
 LEAST_PERCENT = 0.5
 """Percent of all time below which a row is small."""

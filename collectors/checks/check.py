@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.machine.probe import version_numbers
+from tracetui.collectors.machine.probe import Probe, version_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tracetui.collectors.machine.probe import Probe
     from tracetui.parsers.runs.manifest import Device, PowerState
 
 OK, WARN, FAIL, SKIPPED = "ok", "warn", "fail", "skipped"

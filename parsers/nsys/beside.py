@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys import metadata, names, privacy, tables
-from tracetui.parsers.nsys.database import Query, open_database
+from tracetui.parsers.nsys.database import Database, Query, open_database
 from tracetui.parsers.nsys.dialects import NSYS
 from tracetui.parsers.nsys.scan import TableReader, stretches
 from tracetui.parsers.progress import Watch
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator
 
-    from tracetui.parsers.nsys.database import Database
     from tracetui.parsers.trace import Trace
 
 REPORTS = (".nsys-rep", ".qdrep")

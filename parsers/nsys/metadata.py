@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from tracetui.parsers.names.people import without_users
-from tracetui.parsers.nsys.database import Query
+from tracetui.parsers.nsys.database import Database, Query
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.nsys.scan import read_carefully
 from tracetui.parsers.nsys.tables import Vocabulary
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Mapping
 
-    from tracetui.parsers.nsys.database import Database
     from tracetui.parsers.nsys.dialects import Dialect
     from tracetui.parsers.tally import Tally
 

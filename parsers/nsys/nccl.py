@@ -17,12 +17,11 @@ import polars as pl
 from tracetui.parsers import categories, schema
 from tracetui.parsers.names import collectives as words
 from tracetui.parsers.nsys import tables
-from tracetui.parsers.nsys.database import quoted
+from tracetui.parsers.nsys.database import Database, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.parsers.nsys.database import Database
     from tracetui.parsers.tally import Tally
 
 EVENTS, ENTRIES = "NVTX_EVENTS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"

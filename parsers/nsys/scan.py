@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.parsers.nsys.database import PRAGMAS, TEXT, numbers
+from tracetui.parsers.nsys.database import PRAGMAS, TEXT, Database, Query, Table, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.parsers.nsys.database import Database, Query, Table
     from tracetui.parsers.tally import Tally
 
 BATCH = 1 << 14

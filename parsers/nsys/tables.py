@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.nsys.compact import Numbering, narrow, triple, wide
-from tracetui.parsers.nsys.database import Query
+from tracetui.parsers.nsys.database import Query, Table
 from tracetui.parsers.nsys.names import labels
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.categories import Codes
     from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.database import Table
     from tracetui.parsers.tally import Tally
 
 UNSIGNED_NONE = 0xFFFFFFFF

@@ -8,13 +8,12 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracetui.parsers.names.collectives import is_collective_kernel
-from tracetui.parsers.runs.manifest import Measurement
+from tracetui.parsers.runs.manifest import Measurement, RunManifest
 from tracetui.parsers.runs.run import LIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.trace import Trace
 
 STEPS_PERCENT, STEP_NS = 2.0, 1_000_000

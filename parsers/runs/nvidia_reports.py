@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.progress import Progress
+from tracetui.parsers.progress import Progress, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.parsers.progress import Watch
     from tracetui.parsers.trace import Trace
 
 POLL_S = 0.2

@@ -6,6 +6,7 @@ import re
 
 _SQLITE = "export the report as SQLite: nsys export --type=sqlite REPORT.nsys-rep"
 _TORCH = "record with torch.profiler, or: tracetui profile -- python train.py"
+_SUMS = rb'(?:[^\n]*\n){0,8}[^\n]*(?:Time ?\(%\)"?,"?Total Time|,"?\w*Med \(ns\)|Duration \(ns\)"?,"?CorrId)'
 _REFUSED = (
     (
         rb"<\?xml[^>]*>\s*<session\b",
@@ -29,7 +30,7 @@ _REFUSED = (
         'record with proton.start(data="trace")',
     ),
     (
-        rb'(?:[^\n]*\n){0,8}[^\n]*(?:Time ?\(%\)"?,"?Total Time|,"?\w*Med \(ns\)|Duration \(ns\)"?,"?CorrId)',
+        _SUMS,
         "a table of `nsys stats`: sums without events",
         f"give the .sqlite that it was made of, or {_SQLITE}",
     ),
@@ -69,4 +70,6 @@ OF_A_FOLDER = re.compile(r"stringids\.(?:parquet|arrow)")
 
 def refused(head: bytes) -> tuple[str, str] | None:
     """What a file is that begins so, and what to give; None if it is none of these."""
-    return next(((what, advice) for pattern, what, advice in _REFUSED if re.match(pattern, head)), None)
+    has_sums = b"(%)" in head or b"(ns)" in head  # else they would be sought at each letter of a line of megabytes
+    known = (entry for entry in _REFUSED if has_sums or entry[0] is not _SUMS)
+    return next(((what, advice) for pattern, what, advice in known if re.match(pattern, head)), None)

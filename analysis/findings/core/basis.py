@@ -14,11 +14,10 @@ from msgspec import Struct
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import program
 from tracetui.analysis.matching.light_times import light_selection
-from tracetui.analysis.selection import in_steps
+from tracetui.analysis.selection import Selection, in_steps
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.selection import Selection
 
 STEP = "the step"
 

@@ -15,7 +15,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F23
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.attention import inputs_of, launched_by
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
 
 Shape = tuple[int, ...]
 EMBEDDINGS, GRADIENT = ("aten::embedding", "aten::embedding_bag"), "torch::autograd::AccumulateGrad"

@@ -13,7 +13,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.core.gain import unclaimed
 from tracetui.analysis.findings.declared.kernels import K7, K8, K9, K11, K15
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu.kernel_facts import MOST, bounds, large, share_of, short, stake, stake_if
 from tracetui.analysis.matching.join import joined
 from tracetui.parsers.names import kernel_names
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers import Trace
 
 

@@ -16,7 +16,7 @@ from tracetui.analysis.dependencies.model import faster_work, without_calls, wit
 from tracetui.analysis.findings.core import basis, gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S31
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.memops import operation_name
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.findings.declared.rule import Limits
 BETWEEN = ("[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]")
 """Copies between host and GPU, as `memops.operation_name` calls them."""
 LOADER = "enumerate(DataLoader)"

@@ -14,7 +14,7 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S8, S10, S27
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.roofline.peaks import host_link_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.collectives import Link
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.selection import Selection
 
 HTOD, DTOH = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"

@@ -19,7 +19,7 @@ from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S32, S33
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.step_kinds import COLLECTION
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import step_at
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Gain
-    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers.runs.manifest import RunManifest
 
 Ask = "Callable[[RunManifest], bool | None]"

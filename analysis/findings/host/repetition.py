@@ -20,7 +20,7 @@ from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
 from tracetui.analysis.findings.declared.host import S29, S30
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.findings.declared.rule import Limits
 
 LEASTPART = 0.01
 """Calls that take less than this part of the step are not named."""

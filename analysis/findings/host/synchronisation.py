@@ -19,7 +19,7 @@ from tracetui.analysis.dependencies.waits import waits_by_name
 from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S7
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.host.copies import DTOH, copies, pageable_waits
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.steps import step_slots
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
 
 ASKS = frozenset(
     {"aten::item", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique2", "aten::equal",

@@ -22,14 +22,13 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_where
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V19, V22, V23
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers import Trace
 
 WORK = ("kernel", "memcpy", "memset", "graph")

@@ -13,7 +13,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16, V17, V20, V21, V32
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.parsers.names import kernel_names
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers import Trace
     from tracetui.parsers.trace import Note
 

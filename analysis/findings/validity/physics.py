@@ -11,12 +11,11 @@ from msgspec import Struct
 
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V15
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.roofline.peaks import Peak, Peaks
     from tracetui.parsers.runs.manifest import RunManifest
 

@@ -12,6 +12,7 @@ import polars as pl
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.captures.observed_batch import (
     IMAGE_AXES,
+    BatchSeen,
     batch_in_name,
     batch_in_shapes,
     explains,
@@ -19,7 +20,7 @@ from tracetui.analysis.captures.observed_batch import (
 )
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18, V24, V25, V31
 from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.matching.one_program import COMMON_PERCENT, apart
@@ -28,9 +29,7 @@ from tracetui.parsers.tool_registry import BY_KIND
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.captures.observed_batch import BatchSeen
     from tracetui.analysis.findings.core.facts import Facts, Pair
-    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers import Trace
 
 FLOAT_BYTES = 4

@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from tracetui.analysis.ranks.files.store import mark_of, unpacked
+from tracetui.analysis.ranks.files.store import Store, Stored, mark_of, unpacked
 from tracetui.analysis.ranks.files.worker import Outcome, Task, prepare, work
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.analysis.ranks.files.store import Store, Stored
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.parsers.runs.run import RankFile
 

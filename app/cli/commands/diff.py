@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
-from tracetui.app.cli.options import FORMATS, PICTURES, Common, Covered, Printed, format_option
+from tracetui.app.cli.options import FORMATS, PICTURES, Common, Covered, Printed, Request, format_option
 from tracetui.app.cli.values import condition, input_path
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, NOT_JUDGED, UsageError
 from tracetui.app.text.fitting import printable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.selection import Selection
-    from tracetui.app.cli.options import Request
     from tracetui.parsers import Run, Trace
 
 SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")

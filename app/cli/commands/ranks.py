@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
-from tracetui.app.cli.options import ANY_RUN, Common, Printed, check_there
+from tracetui.app.cli.options import ANY_RUN, Common, Printed, Request, check_there
 from tracetui.app.cli.values import count, input_path, job_part, positive, steps
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.ranks.files.reading import Summaries
     from tracetui.analysis.report.model import RanksReport
-    from tracetui.app.cli.options import Request
     from tracetui.parsers.runs.run import RankFile
 
 DASK_SECONDS = 15

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
-from tracetui.app.cli.options import Common, Printed
+from tracetui.app.cli.options import Common, Printed, Request
 from tracetui.app.cli.values import input_path
 from tracetui.app.text.exit_codes import DONE, UsageError
 
 if TYPE_CHECKING:
     from tracetui.analysis.report.sweep import SweepReport
-    from tracetui.app.cli.options import Request
 
 SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", "phases", "categories", "top_kernels")
 """What `app.reports.content.sweep.section_parts` knows."""

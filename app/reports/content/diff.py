@@ -11,7 +11,7 @@ from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.content.counters import configuration_blocks, kernel_blocks, stopped_text
 from tracetui.app.reports.counter_text import profiled_text
-from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
+from tracetui.app.reports.parts import Facts, FindingList, Part, Sentences, Title, listed
 from tracetui.app.tables.trees import merged_changes
 from tracetui.app.text.fitting import fit, printable
 from tracetui.parsers.names.kernel_names import SHORT_NAME_LENGTH, short_name
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 PAIRED_AS = {"types": "types", "operator": "other"}
 """What the status says of a changed kernel that has another name in B."""

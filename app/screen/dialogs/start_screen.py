@@ -11,7 +11,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tracetui.app.screen.dialogs.common import PathLine, PathScreen
-from tracetui.app.screen.dialogs.start_list import NOTHING, entries, recordings_in
+from tracetui.app.screen.dialogs.start_list import NOTHING, Entry, entries, recordings_in
 from tracetui.app.session import jobs
 from tracetui.app.text.fitting import cell_width, fit, pad, printable, to_ascii
 from tracetui.app.text.paths import is_there
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.events import Paste, Resize
 
-    from tracetui.app.screen.dialogs.start_list import Entry
 
 FOOT = " Enter opens  o types a path  j k move  ? help  q quits"
 KEYS = (

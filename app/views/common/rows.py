@@ -15,7 +15,7 @@ from tracetui.app.text.paths import is_file, typed
 from tracetui.app.text.pictures import without_fonts
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import as_slide
-from tracetui.app.views.common.page import by_row, row_name
+from tracetui.app.views.common.page import PageState, by_row, row_name
 from tracetui.app.widgets.prompt import FILTER_HINTS, SAVE_HINTS, Question
 from tracetui.app.widgets.tree_table import TreeTable
 from tracetui.parsers.errors import TraceError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tracetui.analysis.tables.table import Field
-    from tracetui.app.views.common.page import PageState
     from tracetui.app.widgets.arranged import Arranged
 
 PICTURES = (".svg", ".png")

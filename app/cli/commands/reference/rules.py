@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.declared.needs import NEEDS
-from tracetui.analysis.findings.declared.rule import BASES
+from tracetui.analysis.findings.declared.rule import BASES, Rule, Threshold
 from tracetui.app.cli.command import option
 from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout
@@ -19,7 +19,6 @@ from tracetui.app.text.exit_codes import DONE, UsageError
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.declared.rule import Rule, Threshold
 
 SCHEMA = "tracetui.rules/1"
 GROUPS = {

@@ -15,7 +15,7 @@ from tracetui.analysis.tables.runs import GPUS
 from tracetui.app.reports.content import captures, counters, sections, sweep
 from tracetui.app.reports.content.run import facts_of, join_sentences
 from tracetui.app.reports.finding_words import cost, headline, titled, whole_of
-from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
+from tracetui.app.reports.parts import Block, FindingList, Part, Sentences, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.report.model import FindingRow, Judged, Run, Trace
     from tracetui.analysis.report.sweep import SweepReport
     from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 MEASUREMENT = "V"
 """What the ids of rules on the measurement begin with."""
