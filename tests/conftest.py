@@ -114,6 +114,7 @@ def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
         patch.setenv("TRACETUI_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         patch.setenv("TRACETUI_NO_STATE", "1")
+        patch.setattr(kept_report, "MOST_FILES", 0)  # no key tells what a test changes in its own process
         patch.delenv("POLARS_MAX_THREADS", raising=False)  # programs that tests start run as a user's do
         if os.environ.get("PYTHONDONTWRITEBYTECODE"):  # what they compile goes where `pytest_configure` puts it
             patch.delenv("PYTHONDONTWRITEBYTECODE")
