@@ -269,7 +269,10 @@ def likelier(found: Model, why_untold: Why = "recording_cost") -> tuple[Side, st
         share = 100 * waited / found.ends[0].median_ns if found.ends[0].median_ns else 0.0
         mostly = share > 100 * MOST_OF_STEP
         few = "" if mostly else "only "
-        return "ranks" if mostly else "gpu", f"; it waits for other ranks for {few}{format_percent(share)} of the recorded step"
+        return (
+            "ranks" if mostly else "gpu",
+            f"; it waits for other ranks for {few}{format_percent(share)} of the recorded step",
+        )
     if why_untold != "recording_cost":
         work = found.graph.work
         edges = step_edges(found.graph, work.start, work.end)
