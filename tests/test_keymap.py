@@ -206,7 +206,7 @@ async def test_columns_of_a_file_and_of_the_screen(tmp_path, monkeypatch) -> Non
 async def test_columns_that_were_only_looked_at_are_not_kept(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
     monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
-    async with opened(FP32, tab="kernels", cache=False) as (app, pilot):
+    async with opened(FP32, tab="kernels") as (app, pilot):
         app.preferences.keeps_state = True
         await press(pilot, "c", "escape")
         assert not resolve({}, [], {}).chosen_columns
@@ -242,7 +242,7 @@ async def test_the_palette_finds_what_other_tabs_do_and_recordings_opened_before
     monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
     monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
     recent.remember(FP16, ["chrome"], 1)
-    async with opened(FP32, tab="kernels", cache=False) as (app, pilot):
+    async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "ctrl+p")
         await write(pilot, "hide the lane")
         assert "Hide the lane  (in Timeline)" in screen_text(app)

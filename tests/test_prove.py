@@ -32,7 +32,7 @@ MS = 1_000_000
 
 @cache
 def vim_facts():
-    run = open_path(VIM, cache=False)
+    run = open_path(VIM)
     return Facts(run, run.main, Scope())
 
 
