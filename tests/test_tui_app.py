@@ -1,5 +1,6 @@
 """The screen on a real recording: every key that a person would press."""
 
+import importlib
 import itertools
 import json
 import re
@@ -13,6 +14,7 @@ from tui_pilot import opened, press, screen_text, settle, write
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.keys.commands import find_tab
+from tracetui.app.keys.places import PLACES
 from tracetui.app.screen.dialogs.common import RunPicker, TextScreen
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.views.common.rows import CLIPBOARD_LIMIT
@@ -341,6 +343,46 @@ async def test_the_palette_finds_commands_kernels_and_modules():
         await press(pilot, "ctrl+p")
         await write(pilot, "elementwise: add<vec")
         assert "kernel  elementwise: add<vectorized>" in screen_text(app)
+
+
+@pytest.mark.parametrize(
+    ("typed", "tab", "table"),
+    [
+        ("roofline", "counters", "roofline"), ("waterfall", "diff", "waterfall"), ("call stack", "host", "stacks"),
+        ("idle", "host", "gaps"), ("memcpy", "kernels", "copies"), ("straggler", "ranks", "ranks"),
+    ],
+)  # fmt: skip
+async def test_the_palette_finds_tables_by_the_names_that_other_tools_give_them(typed, tab, table):
+    async with opened(FP32) as (app, pilot):
+        for way in (("ctrl+p",), ("colon",)):
+            await press(pilot, "1", *way)
+            await write(pilot, typed)
+            if way == ("colon",):
+                await press(pilot, "enter")
+                await settle(pilot)
+            shown = [line.strip(" │|▎▏") for line in lines(app)]
+            found = next(at for at, line in enumerate(shown) if f"> {table}" in line or (" > " in line))
+            assert f"{tabs.TITLES[tab]} > {table}" in shown[found], "the first table that is found"
+            await press(pilot, "escape")
+
+
+async def test_a_table_that_the_palette_found_is_shown():
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await write(pilot, "memcpy")
+        await press(pilot, "down", "enter")
+        await settle(pilot)
+        assert (app.tab, app.shell.view.kind) == ("kernels", "copies")
+
+
+def test_each_table_of_each_tab_can_be_found():
+    places = {(place.tab, place.table) for place in PLACES}
+    for tab in tabs.TABS:
+        module, _, name = tab.view.partition(":")
+        view = getattr(importlib.import_module(f"tracetui.app.views.{module}"), name)
+        assert {(tab.id, table) for table in getattr(view, "TABLES", ()) or ("",)} <= places
+        places = {place for place in places if place[0] != tab.id}
+    assert not places, "of tables that are no more"
 
 
 async def test_brackets_in_names_are_no_markup_in_the_palette(tmp_path):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tracetui.app.session import jobs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.message_pump import MessagePump
 
     from tracetui.analysis.query.ask import Stop
@@ -75,6 +77,8 @@ def one_line(sql: str) -> str:
     return _PARTS.sub(shorter, "\n".join(lines)).strip() if len(lines) > 1 else "".join(lines)
 
 
+_QUERY = re.compile(r"\W*(select|with|explain|show|values|table|describe)\b|.*\bfrom\b", re.IGNORECASE)
+"""How a query begins, or what one with a mistake still has."""
 RUNS = "ask"
 """How the keys of the jobs begin."""
 HINTS = (("Enter", "run"), ("Esc", "cancel"), ("Tab", "names"), ("Up", "earlier queries"))
@@ -86,8 +90,17 @@ KEPT = 50
 class Queries:
     """Runs one query at a time."""
 
-    def __init__(self, session: Session, shell: Shell, navigation: Navigation, target: MessagePump) -> None:
+    def __init__(
+        self,
+        session: Session,
+        shell: Shell,
+        navigation: Navigation,
+        target: MessagePump,
+        look_up: Callable[[str], None],
+    ) -> None:
         self._session, self._shell, self._navigation = session, shell, navigation
+        self._look_up = look_up
+        """Finds by name what is typed and is no query."""
         self._target = target
         """Receives the message when a query has ended, for `finish`."""
         self._history: list[str] = []
@@ -117,12 +130,15 @@ class Queries:
         self._shell.ask(self._question)
 
     def _submitted(self, text: str) -> bool:
-        """Starts a query; the line stays open until there is a result. An empty line closes."""
+        """Starts a query; the line stays open until there is a result. An empty line closes, and what is no query."""
         from tracetui.analysis.query.ask import NEEDS, Stop, is_there
 
         sql = text.strip()
         if not sql or self._running is not None:
             return not sql and self._running is None
+        if not _QUERY.match(sql):
+            self._target.call_later(self._look_up, sql)
+            return True
         run, self._early = self._session.runs.get("a"), False
         if not is_there():
             self._shell.explain(NEEDS)

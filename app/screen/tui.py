@@ -181,7 +181,7 @@ class TracetuiApp(App[None]):
         self.restorer = Restorer(self.runs, self.shell, self.navigation, self.preferences, self.set_timer)
         self.lists = RunLists(self, self.runs, self.shell, self.restorer, cache=cache, samples=samples)
         self.ranges = RangeWriter(session, self.shell, self)
-        self.queries = Queries(session, self.shell, self.navigation, self)
+        self.queries = Queries(session, self.shell, self.navigation, self, self.action_command_palette)
         self.host: Host = ViewHost(
             session, self.loader, self.shell, self.navigation, self.preferences, self.action_stop_loading
         )
@@ -313,12 +313,12 @@ class TracetuiApp(App[None]):
         """Returns none of Textual's own commands: the registry has them all."""
         return ()
 
-    def action_command_palette(self) -> None:
+    def action_command_palette(self, text: str = "") -> None:
         """Opens the palette with a steady cursor: a blinking one sends bytes while nobody types."""
         from tracetui.app.screen.dialogs.palette import still_cursor
 
         super().action_command_palette()
-        self.call_after_refresh(lambda: still_cursor(self.screen))
+        self.call_after_refresh(lambda: still_cursor(self.screen, text))
 
     # --- keys: places
 

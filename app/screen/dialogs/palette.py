@@ -1,4 +1,4 @@
-"""The palette (Ctrl+P): commands, tabs, themes, kernels and modules of the run, open and recent runs."""
+"""The palette (Ctrl+P): commands, tables, themes, kernels and modules of the run, open and recent runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
+from tracetui.app.keys.places import PLACES
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 LIMIT = 50
 """The maximum number of kernels and modules offered at once."""
+ALL_WORDS = 100.0
+"""Added to the score of a table that has all the words in its names: more than any fuzzy match has."""
 
 
 def _highlighted(matcher: Matcher, name: str) -> Content:
@@ -44,11 +47,12 @@ def _home(command: Command) -> str:
     return next(tab for tab in tabs.NAMES if tab in command.tabs)
 
 
-def still_cursor(palette: Screen[object]) -> None:
-    """Stops the cursor of a palette's line from blinking, and says what is found there."""
+def still_cursor(palette: Screen[object], text: str = "") -> None:
+    """Stops the cursor of a palette's line from blinking, says what is found there, and looks a text up."""
     for line in palette.query(Input):
         line.cursor_blink = False
-        line.placeholder = "kernel, run, command"
+        line.placeholder = "table, kernel, run, command"
+        line.value = text
 
 
 class Parts(Protocol):
@@ -131,6 +135,12 @@ class EverythingProvider(Provider):
             if score > 0:
                 yield Hit(score, matcher.highlight(title), partial(parts.navigation.to_tab, _home(command)), text=title)
         words = query.lower().split()
+        for place in PLACES if words else ():
+            if place.has(words):
+                title = " > ".join(filter(None, (tabs.TITLES[place.tab], place.table)))
+                go = partial(parts.navigation.open_rows, place.tab, place.table, "")
+                # of what fits a table's names nothing else is looked for more often
+                yield Hit(ALL_WORDS + matcher.match(title), _highlighted(matcher, title), go, text=title)
         for path, label in self._recent():
             if all(word in label.lower() for word in words):
                 shown = printable(f"open  {label}", ascii=parts.session.ascii)
