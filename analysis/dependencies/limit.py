@@ -231,7 +231,7 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         rest = "" if why == "unexplained" else _unexplained(found)
         rest += f"; {rare}" if rare else ""
         side, reason = likelier(found, why)
-        other = next(one for one in ("ranks" if "ranks" in found.sides else "host", "gpu") if one != side)
+        other: Side = ("ranks" if "ranks" in found.sides else "host") if side == "gpu" else "gpu"
         waits = f"Likelier waits for {_SIDES[side]} than for {_SIDES[other]}, but this recording can't tell"
         return f"{waits}: {_untold(found, path, why)}{left}{cost}{reason}{rest} ({base})."
     lengths = typical_lengths(found.clean_step_ns) if found.clean_step_ns else recorded_steps(found.graph)
@@ -265,8 +265,9 @@ def likelier(found: Model, why_untold: Why = "recording_cost") -> tuple[Side, st
     if "ranks" in found.sides:
         waited = found.ends[0].median_ns - found.ranks_in_time_ns[0]
         share = 100 * waited / found.ends[0].median_ns if found.ends[0].median_ns else 0.0
-        few, side = ("", "ranks") if share > 100 * MOST_OF_STEP else ("only ", "gpu")
-        return side, f"; it waits for other ranks for {few}{format_percent(share)} of the recorded step"
+        late = share > 100 * MOST_OF_STEP
+        why = f"; it waits for other ranks for {'' if late else 'only '}{format_percent(share)} of the recorded step"
+        return ("ranks" if late else "gpu"), why
     if why_untold != "recording_cost":
         work = found.graph.work
         edges = step_edges(found.graph, work.start, work.end)
