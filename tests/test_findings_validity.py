@@ -322,6 +322,16 @@ def test_kernels_that_take_no_time(tmp_path):
     assert "none took any time" in fires("V9", facts(file.write(tmp_path / "a.json"))).title
 
 
+@pytest.mark.parametrize(("unit", "told"), [(1.0, False), (1e-6, True)])
+def test_times_in_seconds_are_told_by_launches_that_take_none(tmp_path, unit: float, told: bool):
+    file = ChromeFile()
+    for at in range(0, 100, 20):
+        file.launch("k", (at * unit, (at + 5) * unit), ((at + 10) * unit, (at + 10) * unit))
+    found = fires("V9", facts(file.write(tmp_path / "a.json")))
+    assert ("times are not in µs" in found.title) is told
+    assert ("Write times in µs" in found.advice) is told
+
+
 def test_kernels_before_their_launch(tmp_path, recording: Recording):
     file = ChromeFile()
     for at in range(0, 1000, 100):

@@ -38,7 +38,8 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     trace = facts.trace
     kernels = rows_of(trace.device.select("kind", "duration"), "kernel", "graph")
     device = _gpu_of(facts)
-    calls = launch_calls(trace).height
+    launching = launch_calls(trace)
+    calls = launching.height
     if not calls and not kernels.height and device is None:
         return Abstention("CUDA API calls, or a run.json that says it ran on a GPU: launch with tracetui profile")
     if trace.info.kind == "nsys" and not calls:
@@ -51,6 +52,9 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     what = "none took any time" if kernels.height else "no kernel was recorded"
     if counted and not kernels.height:
         what = "the file has counters in place of kernels"
+    advice = _COUNTERS if counted else _OF_TOOL.get(trace.info.kind, _KINETO)
+    if calls and kernels.height and np.median(launching["duration"].to_numpy()) < NO_CALL_NS:
+        what, advice = "none took any time, since times are not in µs", _UNITS
     done = words.things(calls, "kernel launch", "kernel launches") if calls else "Ran on a GPU"
     return Finding(
         "invalid",
@@ -63,9 +67,14 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
         f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
-        advice=_COUNTERS if counted else _OF_TOOL.get(trace.info.kind, _KINETO),
-        next_command="" if counted else "tracetui doctor",
+        advice=advice,
+        next_command="" if advice in (_COUNTERS, _UNITS) else "tracetui doctor",
     )
+
+
+NO_CALL_NS = 50
+"""No call of CUDA's or HIP's that launches is so short: they take a microsecond and more."""
+_UNITS = "Write times in µs, as Chrome traces have them (ts, dur): here they seem to be in seconds or milliseconds."
 
 
 _COUNTERS = (
