@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -42,58 +41,21 @@ def test_an_empty_path_is_not_this_folder(words: list[str], capsys: pytest.Captu
     assert "an empty path; . is this folder" in capsys.readouterr().err
 
 
-def test_a_path_in_place_of_a_command_is_told_how_to_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([str(tmp_path)]) == USAGE
-    assert (
-        capsys.readouterr().err == f"tracetui: error: '{tmp_path}' is a path: `tracetui open '{tmp_path}'` opens it\n"
-    )
+def test_a_path_in_place_of_a_command_is_opened_and_a_near_word_is_suggested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "sample"
+    target.symlink_to(recorded(VIM))
+    assert cli.main([str(target), "--no-cache", "--tab", "kern"]) == DONE
+    told = capsys.readouterr()
+    assert told.out.startswith("tracetui report: sample\n")
+    assert told.err == "tracetui: --tab does nothing without a terminal: this is the report\n"
+    assert cli.main([str(target), "--tab", "nothing"]) == USAGE
+    assert "no tab 'nothing'" in capsys.readouterr().err
+    assert cli.main(["reprot", "x"]) == USAGE
+    assert "'reprot' is no command, and no file; did you mean report?" in capsys.readouterr().err
     assert cli.main(["nothing-here"]) == USAGE
     assert "invalid choice" in capsys.readouterr().err
-
-
-def test_version_and_help_need_nothing_heavy() -> None:
-    script = (
-        "import sys; from tracetui.app.cli.main import main\n"
-        "from tracetui.app.cli.command import COMMANDS\n"
-        "codes = [main(['--version']), main(['--help']), *(main([*name.split(), '--help']) for name in COMMANDS)]\n"
-        "heavy = {'polars', 'numpy', 'textual', 'rich'} & set(sys.modules)\n"
-        "print(any(codes), sorted(heavy))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[0] == f"tracetui {version('tracetui')}"
-    assert done.stdout.splitlines()[-1] == "False []"
-
-
-def test_help_lists_the_commands_in_the_order_of_their_use(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--help"]) == DONE
-    listed = re.findall(r"^    (\w+)", capsys.readouterr().out.split("options:")[0], re.MULTILINE)
-    order = "open report check diff sweep ranks query profile try scrub cut doctor serve mcp config reference"
-    assert listed == order.split()
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        (["rules", "S2"], ["reference", "rules", "S2"]),
-        (["--debug", "rules", "--format", "json"], ["reference", "--debug", "rules", "--format", "json"]),
-        (["rules", "nope"], ["reference", "rules", "nope"]),
-        (["models", "mlp", "--format", "json"], ["reference", "models", "mlp", "--format", "json"]),
-        (["schema", "report", "kernels"], ["reference", "schema", "report", "kernels"]),
-        (["schema"], ["reference", "schema"]),
-        (["skill"], ["reference", "skill"]),
-        (["completion", "bash"], ["config", "completion", "bash"]),
-        (["cache", "info"], ["config", "cache", "info"]),
-    ],
-)
-def test_an_earlier_name_of_a_command_does_the_same_and_says_the_new_one(
-    before: list[str], now: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = cli.main(now)
-    out, err = capsys.readouterr()
-    assert cli.main(before) == code
-    name = next(word for word in before if not word.startswith("-"))
-    new = " ".join(word for word in now if not word.startswith("-")).partition(f" {name}")[0]
-    assert capsys.readouterr() == (out, f"tracetui {name} is now: tracetui {new} {name}\n{err}")
 
 
 def test_what_reference_holds_is_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,9 +49,12 @@ class Ended(KeyboardInterrupt):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words, program = split_command(sys.argv[1:] if argv is None else argv)
-    if words and words[0] not in (*COMMANDS, *RENAMED) and Path(words[0]).exists():
-        print(f"tracetui: error: {words[0]!r} is a path: `tracetui open {words[0]!r}` opens it", file=sys.stderr)
-        return USAGE
+    if words and words[0] not in (known := (*COMMANDS, *RENAMED)):
+        if Path(words[0]).exists():
+            words = ["open", *words]
+        elif near := _near(words[0], known):
+            print(f"tracetui: error: {words[0]!r} is no command, and no file; did you mean {near}?", file=sys.stderr)
+            return USAGE
     typed, words = chosen(words)
     if typed in RENAMED:
         print(f"tracetui {typed} is now: tracetui {RENAMED[typed]}", file=sys.stderr)
@@ -83,6 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return explain(error)
     return code
+
+
+def _near(word: str, known: Sequence[str]) -> str | None:
+    """The command that a word may be meant for."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, known, 1)), None)
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:

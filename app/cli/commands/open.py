@@ -74,6 +74,13 @@ def run(options: Options) -> int:
         paths = (recordings_of(paths[0]) or paths[0],)
     if not has_terminal():
         warn(options.settings, unread=False)
+        if options.tab is not None:
+            from tracetui.app.keys.commands import find_tab
+
+            find_tab(options.tab)
+        for name in ("tab", "filter"):
+            if getattr(options, name) is not None:
+                print(f"tracetui: --{name} does nothing without a terminal: this is the report", file=sys.stderr)
         return _print(paths, options)
     from tracetui.app.screen.run import run_tui
 
