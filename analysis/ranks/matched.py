@@ -17,6 +17,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.ranks import summary as contract
+from tracetui.analysis.ranks.clocks import MOST_DRIFT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,8 +150,6 @@ APART_NS = 2_000_000
 """Clocks of hosts differ by hundreds of µs; ends that lie further apart than this may be those of another step."""
 LEAST_RUN = 3
 """Fewer collectives than this prove no alignment."""
-MOST_DRIFT = 300e-6
-"""Clocks of hosts drift apart by less, ns per ns."""
 SAMPLED, MOST_TRIED, AT_ONCE = 128, 32, 4096
 """So many calls of each alignment are looked at, then all calls of the best so many; so many alignments at once."""
 AGAIN = 64
