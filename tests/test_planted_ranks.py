@@ -233,3 +233,32 @@ def test_recordings_that_are_there_twice_are_no_part_of_what_was_launched(tmp_pa
     files, (said,) = find_ranks(str(tmp_path))
     assert [file.path.name for file in files] == [f"rank{rank}.pt.trace.json" for rank in range(8)]
     assert "left out: b_rank0.pt.trace.json and 3 more, rank5.pt.trace (1).json" in said
+
+
+# --- missing
+
+
+@pytest.mark.parametrize(
+    ("program", "size", "culprit", "here"),
+    [(Planted.pipeline, 12, 4, (1, 2, 7, 9)), (Planted.tensor, 16, 5, (0, 1, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 15))],
+)
+def test_who_waited_for_a_rank_that_is_missing_is_not_late(
+    tmp_path: Path, program: Callable[[Planted], None], size: int, culprit: int, here: tuple[int, ...]
+) -> None:
+    made = Planted(size, seed=13, slow={culprit: 1.3})
+    program(made)
+    copied(made, tmp_path, here)
+    files, _ = find_ranks(str(tmp_path))
+    (job,) = jobs([summarise(open_path(file.path, cache=False).main, rank=file.rank) for file in files])
+    assert job.missing == tuple(rank for rank in range(size) if rank not in here)
+    assert (job.answers.program, job.answers.recording, job.answers.turns, job.links.height) == ((), None, None, 0)
+
+
+def test_a_stop_of_a_rank_that_is_missing_is_no_slow_transfer(tmp_path: Path) -> None:
+    made = Planted(12, seed=14, pauses={(3, 2): 60_000})
+    made.ddp()
+    copied(made, tmp_path, (1, 2, 7, 9))
+    files, _ = find_ranks(str(tmp_path))
+    (job,) = jobs([summarise(open_path(file.path, cache=False).main, rank=file.rank) for file in files])
+    assert (job.answers.program, job.answers.recording) == ((), None)
+    assert any("in slow transfers or waiting for missing ranks" in text for text in answer((job,)))

@@ -150,7 +150,9 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     moved = transfers(found, present, matched.group_names)
     gone = lost(found, beyond_usual(moved), peers, max(_middle(called), 1))
     table = tables.ranks(present, counts, called, found, gone.path)
-    answers, table = answers_of(table, present, counts, peers, per_step, gone.parts, max(_middle(called), 1))
+    answers, table = answers_of(
+        table, present, counts, peers, per_step, gone.parts, max(_middle(called), 1), matched.unmatched
+    )
     sizes = [one.world_size or 0 for one in present]
     world = max([*sizes, max(chosen, default=-1) + 1])
     missing = tuple(rank for rank in range(world) if rank not in chosen)

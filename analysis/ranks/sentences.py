@@ -234,6 +234,8 @@ def lost_words(job: Job) -> str:
     if not job.step_ns or whole < STEP_PERCENT / 100 * job.step_ns:
         return ""
     told = [f"{format_ns(ns)} {_LOST[cause]}" for cause, ns in by_cause.iter_rows() if ns > 0.05 * whole]
+    if job.bounded:  # a rank that is missing hides in both
+        told = [f"{text} or waiting for missing ranks" if text.endswith(_HIDING) else text for text in told]
     return f" Of the recorded one {format_ns(whole)} is lost on it: {', '.join(told)}."
 
 
@@ -245,6 +247,7 @@ _LOST = {
     "other": "by lateness that nothing recorded explains",
     "transfer": "in slow transfers",
 }
+_HIDING = (_LOST["transfer"], _LOST["other"])
 MOST_SPOKEN = 16
 """So many ranks are listed in a sentence."""
 

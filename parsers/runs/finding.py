@@ -435,11 +435,12 @@ def _runs_of(files: list[Candidate], kernels_of: Callable[[Candidate], frozenset
     by_launch = list(launched.items())
     if len(by_launch) > 1:  # reading a run.json takes long
         by_launch.sort(key=lambda entry: (-_started(entry[0]), str(entry[0])))
-    launches, strays = [], []
+    launches: list[list[Candidate]] = []
+    strays: list[list[Candidate]] = []
     for _, files in by_launch:
-        own, beside = _launched(files)
+        own, others = _launched(files)
         launches.append(own)
-        strays += beside
+        strays += others
     return launches + strays + group(loose, kernels_of)
 
 
