@@ -1,7 +1,9 @@
 """What is said of jobs with a planted cause (`planted_ranks`): who made the others wait, how much, and why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from shutil import copy
+from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
@@ -184,3 +186,79 @@ def test_a_step_that_a_file_has_a_part_of_is_not_compared(tmp_path: Path, share:
     assert job.answers.program == ()
     assert job.answers.turns is None
     assert job.ranks["steps"].to_list()[2] == int(6 * share)
+
+
+def test_a_file_that_ends_before_its_first_step_does_costs_no_other_rank(tmp_path: Path) -> None:
+    made = Planted(4, seed=15, cut={2: 0.1}, slow={1: 1.2})
+    made.ddp()
+    job = judged(made, tmp_path)
+    assert (job.empty, job.missing, job.apart, job.bounded) == ((2,), (), False, True)
+    assert [late.rank for late in job.answers.program] == [1]
+    assert any("no whole step and no collective is recorded: rank 2." in text for text in answer((job,)))
+
+
+def copied(made: Planted, folder: Path, ranks: Iterable[int], name: str = "rank{rank}.pt.trace.json") -> None:
+    """Writes some ranks' files of a job into a folder that has others."""
+    with TemporaryDirectory() as own:
+        made.write(Path(own))
+        for rank in ranks:
+            copy(Path(own) / f"rank{rank}.pt.trace.json", folder / name.format(rank=rank))
+
+
+@pytest.mark.parametrize(("strange", "factor"), [((5,), 1.35), ((4, 5, 6, 7), 1.0), ((5, 6), 1.05)])
+def test_ranks_of_another_job_are_compared_with_nobody(tmp_path: Path, strange: tuple[int, ...], factor: float) -> None:
+    """Two jobs of one program, each with ranks that the folder lacks of the other: numbers and sizes are alike."""
+    made, other = Planted(8, seed=16, slow={2: 1.15}), Planted(8, seed=17)
+    made.ddp()
+    other.ddp(forward=520 * factor)
+    made.write(tmp_path)
+    copied(other, tmp_path, strange)
+    files, _ = find_ranks(str(tmp_path))
+    (job,) = jobs([summarise(open_path(file.path, cache=False).main, rank=file.rank) for file in files])
+    assert job.strange == strange
+    assert [late.rank for late in job.answers.program] == [2]
+    assert job.links.height == 0
+    said = answer((job,))[0]
+    assert said.startswith("Of another job than the other")
+
+
+def test_recordings_that_are_there_twice_are_no_part_of_what_was_launched(tmp_path: Path) -> None:
+    """Beside run.json lie a newer copy of a rank, and a smaller job."""
+    made, other = Planted(8, seed=18), Planted(4, seed=19)
+    made.ddp()
+    other.ddp()
+    made.write(tmp_path)
+    copied(made, tmp_path, [5], "rank{rank}.pt.trace (1).json")
+    copied(other, tmp_path, range(4), "b_rank{rank}.pt.trace.json")
+    files, (said,) = find_ranks(str(tmp_path))
+    assert [file.path.name for file in files] == [f"rank{rank}.pt.trace.json" for rank in range(8)]
+    assert "left out: b_rank0.pt.trace.json and 3 more, rank5.pt.trace (1).json" in said
+
+
+# --- missing
+
+
+@pytest.mark.parametrize(
+    ("program", "size", "culprit", "here"),
+    [(Planted.pipeline, 12, 4, (1, 2, 7, 9)), (Planted.tensor, 16, 5, (0, 1, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 15))],
+)
+def test_who_waited_for_a_rank_that_is_missing_is_not_late(
+    tmp_path: Path, program: Callable[[Planted], None], size: int, culprit: int, here: tuple[int, ...]
+) -> None:
+    made = Planted(size, seed=13, slow={culprit: 1.3})
+    program(made)
+    copied(made, tmp_path, here)
+    files, _ = find_ranks(str(tmp_path))
+    (job,) = jobs([summarise(open_path(file.path, cache=False).main, rank=file.rank) for file in files])
+    assert job.missing == tuple(rank for rank in range(size) if rank not in here)
+    assert (job.answers.program, job.answers.recording, job.answers.turns, job.links.height) == ((), None, None, 0)
+
+
+def test_a_stop_of_a_rank_that_is_missing_is_no_slow_transfer(tmp_path: Path) -> None:
+    made = Planted(12, seed=14, pauses={(3, 2): 60_000})
+    made.ddp()
+    copied(made, tmp_path, (1, 2, 7, 9))
+    files, _ = find_ranks(str(tmp_path))
+    (job,) = jobs([summarise(open_path(file.path, cache=False).main, rank=file.rank) for file in files])
+    assert (job.answers.program, job.answers.recording) == ((), None)
+    assert any("in slow transfers or waiting for missing ranks" in text for text in answer((job,)))

@@ -318,16 +318,18 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     lost = int(apart_from_those["count"].sum()) if apart_from_those.height else 0
     whole = lost + job.calls.height
     apart = whole > 0 and 100 * lost / whole > limits.unmatched_percent
-    if not job.missing and not apart:
+    if not (job.missing or apart or job.strange):
         return None
     said = []
+    if job.strange:
+        said.append(f"ranks {spans(job.strange)} are of another job")
     if job.missing:
-        here = spans(set(range(job.world_size)) - set(job.missing))
+        here = spans(set(range(job.world_size)) - set(job.missing) - {*job.strange, *job.empty})
         said.append(f"{words.count(job.here)} of {words.count(job.world_size)} ranks are here ({here})")
     if apart:
         said.append(f"{words.count(lost)} of {words.count(whole)} calls of collectives match no other rank's")
     return Finding(
-        "invalid" if job.apart else "warning" if apart else "info",
+        "invalid" if job.apart else "warning" if apart or job.strange else "info",
         "; ".join(said),
         evidence(
             ("missing ranks", spans(job.missing) if job.missing else None, "", Query("ranks")),
@@ -335,7 +337,7 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
             ("calls that were not", lost),
         ),
         f"{words.count(lost)} of {words.count(whole)} calls",
-        advice="Open the recordings of each job by themselves." if job.apart else "",
+        advice="Open the recordings of each job by themselves." if job.apart or job.strange else "",
         doubts=None if job.apart else (),
     )
 

@@ -70,9 +70,7 @@ def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
     begin, end = (calls[name].to_numpy().astype(np.int64) for name in ("begin", "end"))
     place, instance = calls["place"].to_numpy(), calls["instance"].to_numpy()
     clock = _clock_of(summaries)
-    # broadcasts, sends and gathers end where they are done, not everywhere at once
-    at_once = ~calls["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"])
-    shared = at_once.fill_null(value=False).to_numpy()
+    shared = _at_once(calls).to_numpy()
     if calls.height and not shared.any():
         shared[:] = True
     middle = int(np.median(end)) if end.size else 0
@@ -96,6 +94,80 @@ def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
     table = _table(summaries, clock, (change, rate, known), place[shared], away)
     table = table.with_columns(about_ns=pl.lit(middle, pl.Int64))
     return Clocks(table, residual, moved(begin), common)
+
+
+MOST_DRIFT = 300e-6
+"""Clocks of hosts drift apart by less, ns per ns."""
+ONE_HOST_NS = 100_000_000
+"""Recordings of one host name its times alike, to within this, however each process converts its GPU's."""
+LEAST_PROOF = 6
+"""Fewer common collectives prove nothing against a rank."""
+
+
+def strangers(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> set[int]:
+    """The places whose collectives can't be those of most others, whatever their clocks: they are of another job.
+
+    No rank is done with a collective before another has come to it, and clocks drift apart by parts in 10,000.
+
+    Args:
+        calls: `matched.Matched.calls`.
+        summaries: of all ranks, by place.
+    """
+    calls = calls.filter(_at_once(calls))
+    if not calls.height:
+        return set()
+    place, instance = calls["place"].to_numpy(), calls["instance"].to_numpy()
+    zero = int(calls["begin"].min())  # type: ignore[arg-type]
+    times = np.stack([(calls[name].to_numpy() - zero).astype(np.float64) for name in ("begin", "end")])
+    order = np.argsort(place, kind="stable")
+    bounds = np.searchsorted(place[order], np.arange(len(summaries) + 1))
+    rows = [order[low:high] for low, high in pairwise(bounds)]
+    left = {at for at in range(len(summaries)) if rows[at].size >= LEAST_PROOF}
+    best: tuple[set[int], set[int]] = set(), set()
+    # the largest set of ranks that fit each other; most jobs are one
+    while len(left) > len(best[0]):
+        root = max(left, key=lambda at: (rows[at].size, -at))
+        together, others, reached = {root}, set[int](), True
+        known = np.full((2, int(instance.max()) + 1), np.nan)
+        known[:, instance[rows[root]]] = times[:, rows[root]]
+        while reached:
+            reached = False
+            for at in sorted(left - together - others):
+                mine = rows[at][~np.isnan(known[1, instance[rows[at]]])]
+                if mine.size < LEAST_PROOF:
+                    continue
+                reached = True
+                one_host = summaries[at].host is not None and summaries[at].host == summaries[root].host
+                if (moved := _fits(times[:, mine], known[:, instance[mine]], one_host=one_host)) is None:
+                    others.add(at)
+                    continue
+                together.add(at)
+                fresh = rows[at][np.isnan(known[1, instance[rows[at]]])]
+                known[:, instance[fresh]] = times[:, fresh] - moved[0] - moved[1] * times[:, fresh]
+        if len(together) > len(best[0]):
+            best = together, others
+        left -= together
+    # who shares collectives with strangers alone is one
+    strange, shared = best[1], set(instance[np.isin(place, list(best[0]))].tolist())
+    with_them = set(instance[np.isin(place, list(strange))].tolist()) - shared
+    return strange | {at for at in range(len(summaries)) if with_them & set(instance[rows[at]].tolist())} - best[0]
+
+
+def _fits(times: Floats, known: Floats, *, one_host: bool) -> tuple[float, float] | None:
+    """Offset and slope of a clock by which begins and ends are those of the same collectives; None if there is none."""
+    away = times[1] - known[1]
+    offset, slope = line(times[1], away)
+    drifts = abs(slope) * float(np.ptp(times[1])) > ONE_CLOCK_NS
+    if (drifts and abs(slope) > MOST_DRIFT) or (one_host and abs(float(np.median(away))) > ONE_HOST_NS):
+        return None
+    begin, end = times - offset - slope * times
+    late = np.maximum(begin, known[0]) - np.minimum(end, known[1])
+    return (offset, slope) if 2 * int((late > ONE_CLOCK_NS).sum()) <= late.size else None
+
+
+def _at_once(calls: pl.DataFrame) -> pl.Series:
+    """Which calls end everywhere at once; broadcasts, sends and gathers end where they are done."""
+    return ~calls["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"]).fill_null(value=True)
 
 
 def _table(

@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.ranks import tables
-from tracetui.analysis.ranks.clocks import fit
+from tracetui.analysis.ranks.clocks import fit, strangers
 from tracetui.analysis.ranks.late import Answers, answers_of, peers_of
 from tracetui.analysis.ranks.links import beyond_usual, slow_links, transfers
 from tracetui.analysis.ranks.lost import lost
@@ -79,6 +79,10 @@ class Job:
     apart: bool = False
     """Whether all ranks are here and none of their collectives is another's: then they are not of one job, and nothing
     is said of one against the others."""
+    strange: tuple[int, ...] = ()
+    """Ranks whose recordings are here and of another job: their collectives can't be those of the others."""
+    empty: tuple[int, ...] = ()
+    """Ranks whose recordings have no whole step, and no collective."""
 
     @property
     def shown_ns(self) -> float | None:
@@ -123,9 +127,18 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     chosen: dict[int, RankSummary] = {}
     for one in summaries:
         chosen.setdefault(one.rank, one)
+    empty = tuple(sorted(rank for rank, one in chosen.items() if not one.steps.height and not one.collectives.height))
+    if 0 < len(empty) < len(chosen):
+        whole = combine([one for rank, one in chosen.items() if rank not in empty])
+        return replace(whole, empty=empty, missing=tuple(rank for rank in whole.missing if rank not in empty))
     present, compared = tables.common_steps([chosen[rank] for rank in sorted(chosen)])
     shared = tables.shared_steps(present)
     matched = match(present, shared)
+    strange = {present[place].rank for place in strangers(matched.calls, present)}
+    if strange:
+        whole = combine([one for rank, one in chosen.items() if rank not in strange])
+        missing = tuple(rank for rank in whole.missing if rank not in strange)
+        return replace(whole, strange=tuple(sorted(strange)), missing=missing)
     clocks = fit(matched.calls, present)
     found = waiting(matched.calls, clocks)
     per_step = tables.rank_steps(present, found)
@@ -136,7 +149,9 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     moved = transfers(found, present, matched.group_names)
     gone = lost(found, beyond_usual(moved), peers, max(_middle(called), 1))
     table = tables.ranks(present, counts, called, found, gone.path)
-    answers, table = answers_of(table, present, counts, peers, per_step, gone.parts, max(_middle(called), 1))
+    answers, table = answers_of(
+        table, present, counts, peers, per_step, gone.parts, max(_middle(called), 1), matched.unmatched
+    )
     sizes = [one.world_size or 0 for one in present]
     world = max([*sizes, max(chosen, default=-1) + 1])
     missing = tuple(rank for rank in range(world) if rank not in chosen)

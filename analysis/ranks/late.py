@@ -9,7 +9,7 @@ spread over many short calls can't be told from the profiler's cost, and names n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,7 @@ from tracetui.analysis.ranks.launches import Paces, paces
 from tracetui.analysis.ranks.work import OWN_PERCENT, Cause, Works, cause, lower_median
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -163,7 +163,9 @@ class Answers:
     """Who would be late in the program by one stop, which another recording of it has nothing of."""
 
 
-def in_recording(table: pl.DataFrame, gone: pl.DataFrame, steps: int, step_ns: float) -> Late | None:
+def in_recording(
+    table: pl.DataFrame, gone: pl.DataFrame, steps: int, step_ns: float, unmatched: pl.DataFrame
+) -> Late | None:
     """The rank that others stood still for most, if that is worth a name.
 
     Args:
@@ -171,15 +173,22 @@ def in_recording(table: pl.DataFrame, gone: pl.DataFrame, steps: int, step_ns: f
         gone: `lost.LOST`.
         steps: what "per step" divides by.
         step_ns: of the median rank.
+        unmatched: `matched.UNMATCHED`: in these calls a rank may have waited for one that is missing.
     """
-    table = table.drop_nulls("late_ns").sort("late_ns", "rank", descending=[True, False])
-    if not table.height or table["late_ns"][0] <= STEP_PERCENT / 100 * step_ns:
-        return None
-    row = table.row(0, named=True)
-    made = gone.filter(pl.col("rank") == row["rank"]).group_by("cause").agg(pl.col("lost_ns").sum() / steps)
-    told = dict(made.iter_rows())
-    parts = {name: told.get(name, 0.0) for name in MEASURES}
-    untold = row["late_ns"] - sum(parts.values())
+    held = dict(unmatched.group_by("rank").agg(pl.col("exposed_ns").sum()).iter_rows())
+    least = STEP_PERCENT / 100 * step_ns
+    rows = table.filter(pl.col("late_ns") > least).sort("late_ns", "rank", descending=[True, False])
+    for row in rows.iter_rows(named=True):
+        made = gone.filter(pl.col("rank") == row["rank"]).group_by("cause").agg(pl.col("lost_ns").sum() / steps)
+        told = dict(made.iter_rows())
+        parts = {name: told.get(name, 0.0) for name in MEASURES}
+        untold = row["late_ns"] - sum(parts.values())
+        if row["late_ns"] - min(untold, held.get(row["rank"], 0) / steps) > least:
+            return _last(row, parts, untold)
+    return None
+
+
+def _last(row: Mapping[str, Any], parts: Mapping[str, float], untold: float) -> Late:
     words = {"gpu": "gpu_work", "silent": "host", "loader": "loader"}
     most = max(parts, key=parts.__getitem__)
     if parts[most] >= untold:
@@ -267,6 +276,7 @@ def answers_of(
     steps: pl.DataFrame,
     gone: pl.DataFrame,
     called: int,
+    unmatched: pl.DataFrame,
 ) -> tuple[Answers, pl.DataFrame]:
     """The answers, and the table of ranks with what each has more than the median.
 
@@ -281,6 +291,7 @@ def answers_of(
         steps: `tables.STEPS`.
         gone: `lost.LOST`.
         called: what "per step" divides by there.
+        unmatched: `matched.UNMATCHED`.
     """
     # a profiler makes steps longer: shares are of the clean step where it is known
     step_ns = table.select(pl.coalesce("clean_step_ns", "step_ns") if _has_steps(table) else "step_ns").to_series()
@@ -316,7 +327,7 @@ def answers_of(
     table = table.with_columns(late=pl.col("late") & pl.col("rank").is_in(named))
     middle = table["step_ns"].median()
     median_ns = float(middle) if middle is not None else 0.0  # type: ignore[arg-type]
-    recording = in_recording(table, gone, called, median_ns)
+    recording = in_recording(table, gone, called, median_ns, unmatched)
     turns = in_turn(gone, sorted(named), called, median_ns)
     largest = float(np.nanmax(np.sum([np.nan_to_num(one) for one in told], axis=0))) if told else None
     return Answers(recording, program, largest, turns), table

@@ -39,7 +39,7 @@ LINKS: dict[str, pl.DataType] = {
     "busbw_gbps": pl.Float64(),
     "usual_busbw_gbps": pl.Float64(),
 }
-_LIKE = ("kind", "what", "group_size", "bytes", "across")
+_LIKE = ("kind", "what", "group_size", "bytes", "across", "whole")
 _LINK = ("group_id", "channel")
 
 
@@ -67,7 +67,10 @@ def transfers(found: Waiting, summaries: Sequence[RankSummary], names: tuple[str
             bytes=pl.max_horizontal(pl.col("bytes_in").max(), pl.col("bytes_out").max()),
             across=pl.col("host").n_unique() > 1,
             ranks=pl.col("rank"),
+            present=pl.len(),
         )
+        # where a rank is missing, a transfer may be waiting for it
+        .with_columns(whole=(pl.col("present") >= pl.col("group_size")).fill_null(value=True))
         .join(groups, on="group_id", how="left", maintain_order="left")
         .with_columns(
             pl.Series("transfer", found.transfer),
@@ -100,7 +103,7 @@ def slow_links(found: pl.DataFrame, steps: int, step_ns: float) -> pl.DataFrame:
         step_ns: of the median rank.
     """
     table = (
-        found.filter(pl.col("like") >= LEAST_LINKS)
+        found.filter(pl.col("whole") & (pl.col("like") >= LEAST_LINKS))
         .group_by(*_LINK, *_LIKE)
         .agg(
             pl.col("group", "ranks").first(),

@@ -17,6 +17,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.ranks import summary as contract
+from tracetui.analysis.ranks.clocks import MOST_DRIFT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,8 +150,6 @@ APART_NS = 2_000_000
 """Clocks of hosts differ by hundreds of µs; ends that lie further apart than this may be those of another step."""
 LEAST_RUN = 3
 """Fewer collectives than this prove no alignment."""
-MOST_DRIFT = 300e-6
-"""Clocks of hosts drift apart by less, ns per ns."""
 SAMPLED, MOST_TRIED, AT_ONCE = 128, 32, 4096
 """So many calls of each alignment are looked at, then all calls of the best so many; so many alignments at once."""
 AGAIN = 64
@@ -406,7 +405,8 @@ def _steadiness(spread: NDArray[np.float64]) -> NDArray[np.float64]:
 
 SAME_BYTES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 """Kinds whose calls have one size on all ranks; others may be uneven, as all-to-all."""
-UNMATCHED = {"rank": pl.Int64(), "reason": pl.String(), "count": pl.Int64()}
+UNMATCHED = {"rank": pl.Int64(), "reason": pl.String(), "count": pl.Int64(), "exposed_ns": pl.Int64()}
+"""``exposed_ns`` is of the calls of shared steps: how long they kept their rank from computing."""
 COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT, UNSHARED = (
     "of several operations in one kernel, of which the recording does not say that all are with one other rank: whom"
     " it waits for can't be told",
@@ -456,8 +456,11 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
         nonlocal frame
         gone = frame.filter(rows)
         if gone.height:
-            counted = gone.group_by("rank").agg(count=pl.len().cast(pl.Int64))
-            lost.append(counted.select("rank", pl.lit(reason).alias("reason"), "count"))
+            of_step = pl.col("step").is_in(list(steps)) if steps else pl.lit(value=True)
+            counted = gone.group_by("rank").agg(
+                count=pl.len().cast(pl.Int64), exposed_ns=pl.col("exposed_ns").filter(of_step).sum().cast(pl.Int64)
+            )
+            lost.append(counted.select("rank", pl.lit(reason).alias("reason"), "count", "exposed_ns"))
             frame = frame.filter(~rows)
 
     shared = pl.col("coalesced").fill_null(value=False)

@@ -44,6 +44,7 @@ def answer(found: Sequence[Job]) -> list[str]:
     return [
         text
         for text in (
+            strange_words(first),
             program,
             turn_words(first),
             *link_words(first),
@@ -62,7 +63,7 @@ def brief(found: Sequence[Job]) -> str:
         return ""
     job = found[0]
     of = f"{format_count(job.here)} of {format_count(job.world_size)}" if job.missing else format_count(job.here)
-    program = in_program(job, short=True)
+    program = " ".join(filter(None, (strange_words(job), in_program(job, short=True))))
     if job.apart:
         return program
     lasts = []
@@ -71,6 +72,24 @@ def brief(found: Sequence[Job]) -> str:
         who = f"rank {late.rank} ({late.last} of {late.of})" if late is not None else "none"
         lasts.append(f"{who} in {_which(one)}" if len(found) > 1 else who)
     return f"Job of {of} ranks. {program} Last at the collectives: {', '.join(lasts)}."
+
+
+def strange_words(job: Job) -> str:
+    """Which recordings are of another job; empty where none is."""
+    if not job.strange:
+        return ""
+    return (
+        f"Of another job than the other {format_count(job.here)} recordings: {_ranks(job.strange)}, whose collectives"
+        f" end when theirs can't, by any clock. All that follows is of the others.{_bounds(job)}"
+    )
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {spans(ranks)}"
+
+
+def _bounds(job: Job) -> str:
+    return f" {BOUNDED}" if job.bounded else ""
 
 
 def in_program(job: Job, *, short: bool = False) -> str:
@@ -215,6 +234,8 @@ def lost_words(job: Job) -> str:
     if not job.step_ns or whole < STEP_PERCENT / 100 * job.step_ns:
         return ""
     told = [f"{format_ns(ns)} {_LOST[cause]}" for cause, ns in by_cause.iter_rows() if ns > 0.05 * whole]
+    if job.bounded:  # a rank that is missing hides in both
+        told = [f"{text} or waiting for missing ranks" if text.endswith(_HIDING) else text for text in told]
     return f" Of the recorded one {format_ns(whole)} is lost on it: {', '.join(told)}."
 
 
@@ -226,6 +247,7 @@ _LOST = {
     "other": "by lateness that nothing recorded explains",
     "transfer": "in slow transfers",
 }
+_HIDING = (_LOST["transfer"], _LOST["other"])
 MOST_SPOKEN = 16
 """So many ranks are listed in a sentence."""
 
@@ -444,12 +466,16 @@ def caveats(job: Job) -> list[str]:
             f"{names[:1].upper()}{names[1:]}{more}: collectives are matched in {which}, which all ranks have, and"
             " waiting and transfer per step are of those."
         )
+    if job.empty:
+        found.append(
+            f"Compared with nothing, as no whole step and no collective is recorded: {_ranks(job.empty)}.{_bounds(job)}"
+        )
     if job.missing:
         found.append(
             f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."
-            f" Missing: {spans(job.missing)}." + (f" {BOUNDED}" if job.bounded else "")
+            f" Missing: {spans(job.missing)}.{_bounds(job)}"
         )
-    elif job.bounded:
+    elif job.bounded and not (job.empty or job.strange):
         found.append(
             f"Some collectives are matched on few of their ranks: the other recordings name groups otherwise, as"
             f" another tool's do. {BOUNDED}"
@@ -473,6 +499,8 @@ def _which(job: Job) -> str:
 
 
 def _of_those(job: Job) -> str:
+    if job.strange or job.empty:
+        return f" of the {format_count(job.here)} that are compared"
     return f" of the {format_count(job.here)} that are here" if job.missing else ""
 
 

@@ -405,7 +405,7 @@ def find(
     names = [_run_name(run, first) for run in runs]
     # jobs of one folder are told apart by their first files
     names = [
-        f"{run[0].path.name} and {len(run) - 1} more" if names.count(name) > 1 and len(run) > 1 else name
+        run[0].path.name + (f" and {len(run) - 1} more" if len(run) > 1 else "") if names.count(name) > 1 else name
         for name, run in zip(names, runs, strict=True)
     ]
     place = choose(names) if choose is not None else 0
@@ -443,7 +443,25 @@ def _runs_of(files: list[Candidate], kernels_of: Callable[[Candidate], frozenset
     by_launch = list(launched.items())
     if len(by_launch) > 1:  # reading a run.json takes long
         by_launch.sort(key=lambda entry: (-_started(entry[0]), str(entry[0])))
-    return [files for _, files in by_launch] + group(loose, kernels_of)
+    launches: list[list[Candidate]] = []
+    strays: list[list[Candidate]] = []
+    for _, files in by_launch:
+        own, others = _launched(files)
+        launches.append(own)
+        strays += others
+    return launches + strays + group(loose, kernels_of)
+
+
+def _launched(files: list[Candidate]) -> tuple[list[Candidate], list[list[Candidate]]]:
+    """What a launch recorded, and what else lies in its folder: copies and other jobs, whose ranks are there twice."""
+    ranked = [file for file in files if file.rank is not None and _tool(file) not in WITHOUT_KERNELS]
+    tool = _tool(main_file(ranked)) if ranked else ""
+    units = _worlds([file for file in ranked if _tool(file) == tool], files)
+    # the one that most is there of, the newest of several
+    own = max(units, key=lambda unit: len(unit.candidates), default=None)
+    beside = [unit.candidates for unit in units if unit is not own]
+    strays = {file.path for unit in beside for file in unit}
+    return [file for file in files if file.path not in strays], beside
 
 
 def _started(folder: Path) -> int:
