@@ -25,7 +25,7 @@ def software() -> dict[str, Any]:
         "torch": torch.__version__,
         "torch_git": getattr(torch.version, "git_version", None),
         "cuda_runtime": getattr(torch.version, "cuda", None),
-        "cudnn": _text(_quietly(lambda: torch.backends.cudnn.version())),
+        "cudnn": _text(quietly(lambda: torch.backends.cudnn.version())),
         "triton": _version("triton"),
         "timm": _version("timm"),
         "mamba_ssm": _version("mamba_ssm"),
@@ -38,11 +38,11 @@ def settings() -> dict[str, Any]:
     import torch
 
     return {
-        "tf32_matmul": _quietly(lambda: torch.backends.cuda.matmul.allow_tf32),
-        "tf32_cudnn": _quietly(lambda: torch.backends.cudnn.allow_tf32),
-        "cudnn_benchmark": _quietly(lambda: torch.backends.cudnn.benchmark),
-        "deterministic": _quietly(torch.are_deterministic_algorithms_enabled),
-        "threads": _quietly(torch.get_num_threads),
+        "tf32_matmul": quietly(lambda: torch.backends.cuda.matmul.allow_tf32),
+        "tf32_cudnn": quietly(lambda: torch.backends.cudnn.allow_tf32),
+        "cudnn_benchmark": quietly(lambda: torch.backends.cudnn.benchmark),
+        "deterministic": quietly(torch.are_deterministic_algorithms_enabled),
+        "threads": quietly(torch.get_num_threads),
         "modes": modes(),
     }
 
@@ -53,13 +53,13 @@ def modes() -> dict[str, Any]:
 
     cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
     return {
-        "anomaly": _quietly(lambda: torch.is_anomaly_enabled()),
-        "fills_memory": _quietly(lambda: torch.utils.deterministic.fill_uninitialized_memory),
-        "cudnn_deterministic": _quietly(lambda: torch.backends.cudnn.deterministic),
-        "float32_matmul": _quietly(lambda: torch.get_float32_matmul_precision()),
-        "torch_profiler": _quietly(lambda: torch.autograd._profiler_enabled()),
-        "memory_history": _quietly(lambda: bool(torch._C._cuda_isHistoryEnabled())) if cuda else None,
-        "sync_debug": _quietly(lambda: bool(torch.cuda.get_sync_debug_mode())) if cuda else None,
+        "anomaly": quietly(lambda: torch.is_anomaly_enabled()),
+        "fills_memory": quietly(lambda: torch.utils.deterministic.fill_uninitialized_memory),
+        "cudnn_deterministic": quietly(lambda: torch.backends.cudnn.deterministic),
+        "float32_matmul": quietly(lambda: torch.get_float32_matmul_precision()),
+        "torch_profiler": quietly(lambda: torch.autograd._profiler_enabled()),
+        "memory_history": quietly(lambda: bool(torch._C._cuda_isHistoryEnabled())) if cuda else None,
+        "sync_debug": quietly(lambda: bool(torch.cuda.get_sync_debug_mode())) if cuda else None,
         "python_trace": sys.gettrace() is not None or _monitored(0, 1),
         "python_profile": sys.getprofile() is not None or _monitored(2),
         "gc_enabled": gc.isenabled(),
@@ -125,7 +125,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _quietly(ask: Any) -> Any:
+def quietly(ask: Any) -> Any:
     """The answer, or null if this version of torch lacks the function."""
     try:
         return ask()

@@ -319,7 +319,7 @@ class _Recorder:
         if self._spec["tool"] == TIMES:
             yield from self._take_turn(device)
         if self._repeated is None:
-            self._unheld = gradients.unheld()
+            self._unheld = machine_torch.quietly(gradients.unheld)
         if device == "cpu":
             yield from self._record(device)
             yield from self._time(device)
