@@ -102,13 +102,13 @@ async def test_the_line_takes_all_keys_and_shows_the_result(monkeypatch) -> None
     monkeypatch.setattr("tracetui.app.views.query.answer_of", answered)
     async with opened(FP32) as (app, pilot):
         # keys of a packet belong to the line: q would quit, 2 go to another tab
-        await typed(pilot, ":wrong q2", "enter")
+        await typed(pilot, ":select wrong q2", "enter")
         line = app.query_one(PromptInput)
-        assert (app.tab, line.value) == ("overview", "wrong q2")
+        assert (app.tab, line.value) == ("overview", "select wrong q2")
         assert "no frame named wrong" in screen_text(app)
         # corrected in place; the result is a table in a tab of its own
         await typed(pilot, "ctrl+u", "select", "enter")
-        assert asked == ["wrong q2", "select"]
+        assert asked == ["select wrong q2", "select"]
         assert app.tab == "query"
         assert lines(app)[4].startswith(">kernel 0")
         await typed(pilot, "sgpu", "enter")
@@ -125,15 +125,15 @@ async def test_the_line_takes_all_keys_and_shows_the_result(monkeypatch) -> None
         await typed(pilot, ":se", "up")
         assert line.value == "select"
         await typed(pilot, "up")
-        assert line.value == "wrong q2"
+        assert line.value == "select wrong q2"
         await typed(pilot, "down", "down")
         assert line.value == "se"
         await typed(pilot, "ctrl+u", "select * from dev", "tab")
         assert line.value == "select * from device"
         # one that runs is stopped by Esc, and what it finds then is not shown
-        await typed(pilot, "ctrl+u", "long")
+        await typed(pilot, "ctrl+u", "select long")
         await pilot.press("enter")
-        while asked[-1] != "long":
+        while asked[-1] != "select long":
             await asyncio.sleep(0.01)
         assert "Esc stops it" in app.shell.prompt._remark
         await pilot.press("escape")
@@ -145,4 +145,4 @@ async def test_the_line_takes_all_keys_and_shows_the_result(monkeypatch) -> None
         monkeypatch.setattr(asking, "is_there", lambda: False)
         await typed(pilot, ":select", "enter")
         assert "pip install 'tracetui[query]'" in screen_text(app)
-        assert asked[-1] == "long"
+        assert asked[-1] == "select long"
