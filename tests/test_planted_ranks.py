@@ -1,5 +1,6 @@
 """What is said of jobs with a planted cause (`planted_ranks`): who made the others wait, how much, and why."""
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from shutil import copy
@@ -85,6 +86,9 @@ def test_a_gpu_that_is_slower_by_a_tenth(tmp_path: Path, program: Callable[[Plan
     assert late.cause is not None
     assert late.cause.kind == "slow_gpu"
     assert late.cause.factor == pytest.approx(1.1, abs=0.015)
+    # who, how much, why and how sure, on a line that 80 columns have room for
+    assert re.fullmatch(r"late: rank 5, \+\S+ [mµ]s GPU work/step, 1\.\d\d × as long(, last \d+/\d+)?", in_title(job))
+    assert len(in_title(job)) <= 68
     assert late.gpu_ns == pytest.approx(1000 * (made.lasted - even.lasted) / 6, rel=0.2)
 
 

@@ -60,6 +60,20 @@ async def test_the_late_rank_stands_out_and_enter_shows_it():
         assert app.tab == "ranks"
 
 
+async def test_z_goes_through_the_collectives_that_a_rank_came_latest_to():
+    async with opened(JOB, size=(80, 24)) as (app, pilot):
+        await press(pilot, "U", "z")
+        assert "Arrivals" in lines(app)[2]
+        found = app.view._job().collectives.filter(pl.col("last_rank").is_not_null())
+        late = found.sort("late_ns", "instance", descending=[True, False])
+        assert app.view.table.current["instance"] == late["instance"][0]
+        assert f"1 of {late.height}: rank {late['last_rank'][0]} came" in screen_text(app)
+        await press(pilot, "z")
+        assert app.view.table.current["instance"] == late["instance"][1]
+        await press(pilot, "enter")
+        assert "from first arrival to end" in lines(app)[2]
+
+
 async def test_arrivals_and_collectives_count_from_the_start_of_the_recording_in_view():
     async with opened(JOB, size=(120, 40)) as (app, pilot):
         for rank, to_arrivals in ((0, ["v"]), (1, [])):
@@ -133,7 +147,7 @@ def test_of_many_ranks_the_late_one_is_the_first_and_its_picture_stands_out():
     job = combine(summaries)
     table = judged(rank_rows(summaries, Scope()), (job,))
     page = ranks_page(job, table, first_drawn(job), in_title(job), ascii=True)
-    assert page.note == "late: rank 33, +8.000 ms silent host per step"
+    assert page.note == "late: rank 33, +8.000 ms silent host/step, last 24/24"
     assert page.frame.select("rank", "state", "drawn").rows()[:2] == [(33, "late", "%%%%"), (0, "", "....")]
     assert drawable(job) == ("wait_ns", "silent_ns", "late_ns")
     arrivals = arrivals_page(job, 0, ascii=True).frame

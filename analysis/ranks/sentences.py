@@ -270,6 +270,12 @@ def in_title(job: Job) -> str:
     """`in_program` for a line that a narrow screen cuts: ``late in the program: rank 2, +14.32 ms GPU work …``."""
     if job.apart:
         return "not ranks of one job"
+    if job.strange:
+        return f"{_ranks(job.strange)} of another job; {_in_title(job)}"
+    return _in_title(job)
+
+
+def _in_title(job: Job) -> str:
     late = job.answers.program
     if not late:
         if job.links.height:
@@ -290,7 +296,13 @@ def in_title(job: Job) -> str:
     what = max(parts, key=parts.__getitem__)
     cause = late[0].cause
     name = cause.name or (CAUSES[cause.kind] if cause.kind in _SAYS_MORE else "") if cause is not None else ""
-    return f"late: rank {late[0].rank}, +{format_ns(parts[what])} {what} {_per(job)}{f': {name}' if name else ''}"
+    if cause is not None and cause.kind == "slow_gpu" and cause.factor:
+        name = f"{cause.factor:.2f} × as long"
+    per = "/step" if job.step_count else " in all"
+    # a narrow line is cut at a comma
+    last = f"last {late[0].last}/{late[0].of}" if late[0].last else ""
+    known = (f"+{format_ns(parts[what])} {what}{per}", name, last)
+    return ", ".join((f"late: rank {late[0].rank}", *filter(None, known)))
 
 
 _SAYS_MORE = ("larger", "slow_gpu", "collection", "pause")

@@ -109,7 +109,9 @@ def arrivals_page(job: Job, zero: int, *, ascii: bool) -> Page:
         for field in filled(ARRIVALS.columns, frame)
     )
     limit = "" if job.one_clock or job.residual_ns is None else f"arrivals are told to {format_ns(job.residual_ns)}"
-    return Page.of(ARRIVALS, frame, columns=columns, note=limit or "how late each rank came to each collective")
+    return Page.of(
+        ARRIVALS, frame, key="at_ns", columns=columns, note=limit or "how late each rank came to each collective"
+    )
 
 
 def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
@@ -168,6 +170,8 @@ class RanksView(TableView):
         super().__init__()
         self._drawn = ""
         """What the table of ranks draws; empty for what the job suggests."""
+        self._latest = 0
+        """Which of the latest collectives was gone to."""
 
     def root(self) -> Page:
         """One of the tables of the job."""
@@ -244,6 +248,23 @@ class RanksView(TableView):
         self._compute("root", self.root)
         self.host.say(f"Drawn: {DRAWN[self._drawn].about}")
 
+    def action_latest(self) -> None:
+        """Goes to the collective that a rank came latest to, from there to the next latest; where, in the messages."""
+        job = self._job()
+        late = None if job is None else job.collectives.filter(pl.col("last_rank").is_not_null())
+        if job is None or late is None or not late.height:
+            self.host.say("No rank came later to a collective than clocks can tell")
+            return
+        late = late.sort("late_ns", "instance", descending=[True, False])
+        there = self.state is not None and self.state.page.id == ARRIVALS.id
+        self._latest = (self._latest + 1) % late.height if there else 0
+        one = late.row(self._latest, named=True)
+        self.open_at("arrivals", str(one["begin"] - self._zero(job)))
+        self.host.say(
+            f"{self._latest + 1} of {late.height}: rank {one['last_rank']} came {format_ns(one['late_ns'])} after the"
+            " median rank"
+        )
+
     def chart(self) -> ViewChart | None:
         """The ranks as a heat map; other tables as bars."""
         job = self._known_job()
@@ -257,8 +278,10 @@ class RanksView(TableView):
 
     def footer_labels(self) -> dict[str, str]:
         """Returns labels that say what is drawn next."""
-        labels = super().footer_labels() | {"ranks.draw": "", "ranks.beside": ""}
+        labels = super().footer_labels() | {"ranks.draw": "", "ranks.beside": "", "ranks.latest": ""}
         job = None if self.has_class("-blank") or self.state is None else self._known_job()
+        if job is not None:
+            labels["ranks.latest"] = "latest" if job.collectives["last_rank"].count() else ""
         if job is not None and self.state is not None and self.state.page.id == RANKS.id:
             labels["ranks.draw"] = f"draw {DRAWN[self._next_drawn(job)].label}"
             labels["ranks.beside"] = "compare"
