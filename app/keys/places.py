@@ -15,9 +15,9 @@ class Place(NamedTuple):
     """What nsys, ncu, TensorBoard, Perfetto and HTA call it, or what it answers."""
 
     def has(self, words: list[str]) -> bool:
-        """Whether all of these are in its name, or in what else it is called."""
-        known = f"{self.tab} {self.table} {self.words}".lower()
-        return all(word in known for word in words)
+        """Whether each of these begins a word of its name, or of what else it is called."""
+        known = f" {self.tab} {self.table} {self.words}".lower()
+        return all(f" {word}" in known for word in words)
 
 
 PLACES = (
