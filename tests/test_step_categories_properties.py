@@ -143,9 +143,13 @@ class Step:
     end: int
 
 
-def plain_whole(of: Made) -> list[Step]:
-    """All that was recorded as one step."""
-    told = [row for row in of.host if row["kind"] in ("operator", "annotation", "dataloader", "runtime", "driver")]
+def plain_whole(of: Made, *, python: bool = True) -> list[Step]:
+    """All that was recorded as one step; other tools leave Python's functions out where there is anything else."""
+    told = (
+        []
+        if python
+        else [row for row in of.host if row["kind"] in ("operator", "annotation", "dataloader", "runtime", "driver")]
+    )
     rows = (told or of.host) + [row for row in of.device if row["start"] is not None]
     if not rows:
         return []
@@ -204,7 +208,7 @@ def plain_tb_steps(of: Made) -> list[Step]:
     if not marks:
         operators = [row for row in of.host if row["kind"] == "operator"]
         if not operators:
-            return plain_whole(of)
+            return plain_whole(of, python=False)
         marks = [Step(0, "0", min(row["start"] for row in operators), max(end_of(row) for row in operators))]
     own: list[list[Row]] = [[] for _ in marks]
     stray = []
