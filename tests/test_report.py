@@ -130,7 +130,7 @@ NEVER_NULL = {
     # read on request only: test_gaps
     "gaps": "device step host host_percent behind launched_after_us next path path_percent",
     # only with proofs beside a run: test_try
-    "tried": "step_us gain_percent low_percent high_percent rounds memory_bytes results write risk problem",
+    "tried": "step_us gain_percent low_percent high_percent rounds memory_bytes results write risk problem beside",
     # only with samples beside a run: test_sampling
     "host_stacks": "step_us percent self_percent samples",
     "host_lines": "function step_us percent path_percent samples mostly_in called_from",

@@ -42,6 +42,11 @@ def _highlighted(matcher: Matcher, name: str) -> Content:
     return shown
 
 
+def has_words(title: str, words: list[str]) -> bool:
+    """Whether each of these is a part of a title; letters scattered over it are no match."""
+    return all(word in title.lower() for word in words)
+
+
 def _home(command: Command) -> str:
     """Returns the first tab that a command works in."""
     return next(tab for tab in tabs.NAMES if tab in command.tabs)
@@ -123,18 +128,16 @@ class EverythingProvider(Provider):
 
     async def search(self, query: str) -> Hits:
         """Finds commands by fuzzy match, and kernels and modules whose short or full name contains all words."""
-        matcher, parts = self.matcher(query), self._parts
+        matcher, parts, words = self.matcher(query), self._parts, query.lower().split()
         for command in self._commands():
             label = self._own(f"{command.title}  ({command.shown})" if command.shown else command.title)
-            score = matcher.match(label)
-            if score > 0:
-                yield Hit(score, matcher.highlight(label), partial(self._do, command), text=label)
+            if has_words(label, words):
+                yield Hit(matcher.match(label), matcher.highlight(label), partial(self._do, command), text=label)
         for command in self._elsewhere():
             title = self._own(f"{command.title}  (in {tabs.TITLES[_home(command)]})")
             score = matcher.match(title) / 2  # commands that work in this tab go first
-            if score > 0:
+            if has_words(title, words):
                 yield Hit(score, matcher.highlight(title), partial(parts.navigation.to_tab, _home(command)), text=title)
-        words = query.lower().split()
         for place in PLACES if words else ():
             if place.has(words):
                 title = " > ".join(filter(None, (tabs.TITLES[place.tab], place.table)))
