@@ -425,13 +425,14 @@ class Trying:
         good = [row for row in rows if self._is_sure(row)]
         if not good:
             return
-        best = good[0]
+        best, attempts = good[0], set()
         for names in self._candidates(best, good):
             added = [name for name in names if name not in best.names]
-            if not added or _kinds(added) & _kinds(best.names):
-                continue
-            self._place = "together, "
             more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *added)))
+            if not added or _kinds(added) & _kinds(best.names) or more.names in attempts:
+                continue
+            attempts.add(more.names)
+            self._place = "together, "
             self.not_joined = more.changes
             timed = [turn for turn in self.originals if turn.steps]
             self._pair(more, timed[-1] if timed else self._original())

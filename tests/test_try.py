@@ -503,6 +503,17 @@ def test_a_change_that_gains_much_stays_on_and_what_it_hid_shows_beside_it(monke
     assert [round(b["step_ns"][0]) for b in blocks[-3:]] == [35, 34, 35]
 
 
+def test_what_gains_nothing_together_is_not_attempted_again():
+    alone = [(None, 10), ("bf16", 5), (None, 10), ("compile", 7), (None, 10)]
+    beside = [(None, 5, "bf16"), ("compile", 4, "bf16"), (None, 5, "bf16")]
+    program = in_one(
+        {"bf16": turn(5), "compile": turn(7), "bf16+compile": turn(5)},
+        [(told(*alone, *beside * 3), None)], ("bf16", "compile"), join=("bf16",), rounds=1,
+    )  # fmt: skip
+    assert program.together is None
+    assert program.asked.count("bf16+compile") == 1
+
+
 def test_without_an_optimizer_compiling_is_no_switch():
     program = Switching({}, [])
     program.facts = FACTS
