@@ -178,6 +178,17 @@ def test_what_varies_in_true_pairs_is_no_contradiction(folder: Path) -> None:
     assert run.main.clean_step_ns
 
 
+def test_a_step_that_was_held_up_is_no_contradiction(folder: Path) -> None:
+    """A busy machine stops a process for milliseconds between our mark and the end of the profiler's range."""
+
+    def held_up(said: dict[str, Any]) -> None:
+        said["measurement"]["profiled_step_ns"][-1] += 20_000_000
+
+    run = changed(folder, held_up)
+    assert run.manifest is not None
+    assert run.manifest.contradicted is None
+
+
 def test_the_profiler_s_start_in_the_first_step_s_range_is_no_contradiction(folder: Path) -> None:
     (file,) = folder.glob("trace*.json.gz")
     told = json.loads(gzip.decompress(file.read_bytes()))

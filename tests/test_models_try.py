@@ -26,11 +26,11 @@ torch.autograd.set_detect_anomaly(True)
 torch.use_deterministic_algorithms(True)
 class Data(torch.utils.data.Dataset):
     def __len__(self):
-        return 4000
+        return 40_000
     def __getitem__(self, i):
         return torch.full((3, 8, 8), i % 7 / 7), i % 10
 def main():
-    kept = [[number] for number in range(300_000)]  # what the collector goes through
+    kept = [[number] for number in range(100_000)]  # what the collector goes through
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10))
     optimizer = torch.optim.AdamW(net.parameters(), 1e-3, foreach=False)
     for images, labels in torch.utils.data.DataLoader(Data(), 4):
@@ -57,6 +57,8 @@ def program(tmp_path, monkeypatch):
     """Makes what tries a program, whose turns are as short as can be."""
     for name in ("WARMUP_S", "TURN_S", "LEARN_WARMUP_S", "LEARN_TURN_S"):
         monkeypatch.setattr(trying, name, 0.0)
+    monkeypatch.setattr(trying, "SETTLE_S", 0.1)
+    monkeypatch.setattr(trying, "BLOCK_S", 0.3)
 
     def make(text):
         script = tmp_path / "script.py"
