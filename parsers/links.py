@@ -5,7 +5,7 @@ It works on nested host events (see `nesting`); all arguments and results are ro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,13 +16,46 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.parsers.nesting import Ints
+    from tracetui.parsers.tally import Tally
 
     Bools = NDArray[np.bool_]
+    Columns = dict[str, NDArray[Any]]
 
 
 QUEUED = "launch of GPU work that was queued before the recording began"
 """The note about the rows that `queued_before` finds."""
 _WORK = [schema.DEVICE_KINDS.index(kind) for kind in ("kernel", "memcpy", "memset", "graph")]
+
+
+OTHER_CLOCK = "GPU activity on another clock than the host's, moved so that none begins before its launch"
+"""The note about the rows that `to_one_clock` moves."""
+QUEUED_NS = 10_000_000_000
+"""No work waits so long in a stream's queue of a thousand launches."""
+
+
+def to_one_clock(device: Columns, calls: Columns, tally: Tally) -> None:
+    """Moves activities whose clock has another zero than the host's; each has ``start``, ``duration``, ``correlation``.
+
+    Only where no doubt is possible: none of the activities begins while the host is recorded, and each one that names
+    its launch begins before it, or later than any queue holds work back. The launch that was served soonest joins the
+    clocks, so that times are early by its latency at most.
+    """
+    start, called = device["start"], calls["start"]
+    if not start.size or not called.size:
+        return
+    begin, end = int(called.min()), int((called + np.maximum(calls["duration"], 0)).max())
+    away = (start < begin) | (start > end)
+    work = np.isin(device["kind"], _WORK)
+    if not work.any() or not away[work].all():
+        return
+    null = np.iinfo(calls["correlation"].dtype)
+    ids, first, count = np.unique(calls["correlation"], return_index=True, return_counts=True)
+    known = (count == 1) & (ids != (null.max if null.min == 0 else null.min))
+    at = lookup(ids[known].astype(np.int64), device["correlation"][work].astype(np.int64))
+    delay = start[work][at >= 0] - called[first[known][at[at >= 0]]]
+    if delay.size and (delay.max() < 0 or delay.min() > max(end - begin, QUEUED_NS)):
+        device["start"] = np.where(away, start - delay.min(), start)
+        tally.repaired(OTHER_CLOCK, int(away.sum()), f"{delay.min() / 1e9:+,.3f} s")
 
 
 def lookup(keys: Ints, wanted: Ints) -> Ints:

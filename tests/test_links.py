@@ -1,5 +1,6 @@
 """Which operator, module and backward pass a kernel belongs to, on recordings that make it hard."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from as_json import report
 from chrome_file import ChromeFile
 from laid_out import report_text
 from made_run import Made
-from sample_runs import recorded, run_of
+from sample_runs import VIM, recorded, run_of
 from test_chrome_reader import assert_same
 
 from tracetui.analysis.base.api_names import runtime
@@ -397,3 +398,33 @@ def test_the_capability_is_that_of_the_one_kind_described(tmp_path: Path) -> Non
     facts = Facts(open_path(file.write(tmp_path / "a.json"), cache=False))
     assert facts.trace.device["device"].to_list() == [3]
     assert program.capability(facts) == "9.0"
+
+
+@pytest.mark.parametrize("seconds", [3_833.5, -3_833.5])
+def test_a_gpu_on_another_clock_is_moved_to_its_launches(tmp_path, seconds):
+    path = VIM / "trace.pt.trace.json.gz"
+    own, told = read_chrome(path), json.loads(gzip.decompress(path.read_bytes()))
+    for event in told["traceEvents"]:
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"):
+            event["ts"] += seconds * 1e6
+    (tmp_path / "trace.json").write_text(json.dumps(told))
+    moved = read_chrome(tmp_path / "trace.json")
+    assert [note.count for note in moved.notes if note.reason == links.OTHER_CLOCK] == [own.device.height]
+    assert moved.device["step"].equals(own.device["step"])
+    assert moved.device["launch"].equals(own.device["launch"])
+    apart = (moved.device["start"] - own.device["start"]).unique()
+    assert -100_000 < apart.min() <= apart.max() <= 0  # by the latency of the launch that was served soonest
+    assert apart.max() - apart.min() <= 1  # ns, by rounding
+
+
+def test_gpu_work_after_the_host_s_last_event_keeps_its_time(tmp_path):
+    """What waits in a queue is on the same clock."""
+    late = [
+        host("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
+        host("cuda_runtime", "cudaLaunchKernel", 10, 5, correlation=2),
+        device("k", 300_000, 7, correlation=1),
+        device("k", 400_000, 7, correlation=2),
+    ]
+    trace = events(tmp_path, *late)
+    assert trace.device["start"].to_list() == [300_000_000, 400_000_000]
+    assert not trace.notes

@@ -46,6 +46,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     host, device = events.groups.pop("host"), events.groups.pop("device")
     memory, flows = events.groups.pop("memory"), events.groups.pop("flows")
 
+    links.to_one_clock(device, host, tally)
     _part_ranges(host, tally)
     external = links.external_ids_usable(host["correlation"], host["external_id"], NULL)
     lane, threads = _lanes(host, external, tally)

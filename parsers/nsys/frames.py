@@ -104,6 +104,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     """Links the columns of one file into the six frames, and consumes the columns."""
     shared = events.shared
     _close(events, tally)
+    links.to_one_clock(events.device, events.calls, tally)
     threads = Threads(shared)
     nested, loose = _apart(events.ranges)
     with ThreadPoolExecutor(2) as pool:
