@@ -9,7 +9,7 @@ from laid_out import report_markdown, report_text
 from msgspec import convert
 from msgspec.structs import replace
 from nsys_file import NsysFile
-from sample_runs import report_of, run_of
+from sample_runs import VIM, report_of, run_of
 
 from tracetui.analysis.checklist import check_report
 from tracetui.analysis.dependencies.limit import likelier
@@ -144,3 +144,10 @@ def test_what_is_known_of_the_file_stands_below_the_answer() -> None:
     ]
     assert said == sorted(said)
     assert said[0] < 6
+
+
+def test_counters_alone_begin_with_the_kernel_of_most_time() -> None:
+    text = report_text(report_of(VIM / "ncu.csv"))
+    first = " ".join(text.split("\n\n")[1].split())
+    assert first == "The kernel with most of the measured time, selective_scan_fwd_kernel (27.1 %), waits for latency."
+    assert text.index("Findings (") < text.index("File    ncu.csv")

@@ -175,6 +175,15 @@ def bound_class() -> pl.Expr:
     )
 
 
+BOUND_WORDS = {
+    "latency": "waits for latency",
+    "balanced": "uses arithmetic and memory alike",
+    "compute": "is bound by compute",
+    "memory": "is bound by memory",
+}
+"""What a kernel does by its `bound_class`, in words."""
+
+
 def kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
     """Returns ncu's rules by kernel, the largest gain first.
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
+from tracetui.analysis.counters.counters import BOUND_WORDS
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.kernels import K1, K2, K3, K4, K5, K6, K12, K13, K14, K18
@@ -66,11 +67,9 @@ def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
     for row, share in islice(large(facts, rows, limits), MOST):
         busiest = max(row["sm_percent"], row["memory_percent"])
         found = stake(facts, [row["name"]], min(busiest / 100, 1.0))
-        verdict = {"latency": "waits for latency"}.get(row["bound"], f"is bound by {row['bound']}")
-        verdict = "uses arithmetic and memory alike" if row["bound"] == "balanced" else verdict
         proof = Query("counters", row=row["name"])
         yield found.finding(
-            f"{short(row['name'])} {verdict}: SM {words.percent(row['sm_percent'])}, memory"
+            f"{short(row['name'])} {BOUND_WORDS[row['bound']]}: SM {words.percent(row['sm_percent'])}, memory"
             f" {words.percent(row['memory_percent'])} of peak",
             (
                 Evidence("compute throughput, of the SMs' peak", row["sm_percent"], "%", proof),

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, convert
 
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
+from tracetui.analysis.counters.counters import BOUND_WORDS
 from tracetui.analysis.report.model import HostSamples, Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
@@ -68,12 +69,12 @@ def parts(trace: Trace, about: Facts, layout: Layout) -> Iterator[Part]:
 
     What is known of the recording itself stands behind the answer where there is one.
     """
-    lead = trace.overview and trace.overview.waits_for
+    lead = _lead(trace)
     answered = lead and has(trace, "findings") and not _in_full(trace, layout)
     if not answered:
         yield about
     if lead:
-        yield Sentences((lead.sentence,), lead=True)
+        yield Sentences((lead,), lead=True)
     if answered:
         yield from findings(trace, layout)
         yield about
@@ -87,6 +88,18 @@ def parts(trace: Trace, about: Facts, layout: Layout) -> Iterator[Part]:
             yield from _with_pass(section(trace, layout), words)
     yield notes(trace, layout)
     yield unknowns(trace)
+
+
+def _lead(trace: Trace) -> str:
+    """What limits a step; of launches whose counters alone were collected, what limits the kernel with most time."""
+    if trace.overview:
+        return trace.overview.waits_for.sentence if trace.overview.waits_for else ""
+    most = trace.kernels[0] if trace.overview is None and trace.kernels else {}
+    counted = most.get("counters") or {}
+    if not counted.get("bound"):
+        return ""
+    most_of = f"The kernel with most of the measured time, {most['short_name']} ({format_percent(most['percent'])}),"
+    return f"{most_of} {BOUND_WORDS[counted['bound']]}."
 
 
 def has(trace: Trace, section: str) -> bool:
