@@ -13,6 +13,7 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import program
 from tracetui.analysis.findings.core.finding import Query
+from tracetui.analysis.findings.core.where import of_finding
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.runs.manifest import Device, Identity, RunManifest, Workload
 
@@ -306,6 +307,22 @@ def test_s5_knows_ranges_around_the_loader_in_nsys(tmp_path: Path) -> None:
     assert found.impact_ns == pytest.approx(400_000)
     assert found.ceiling_percent == pytest.approx(40.0)
     assert found.severity == "critical"
+
+
+def test_s5_takes_the_whole_wait_and_its_line_where_no_gpu_work_was_recorded(tmp_path: Path) -> None:
+    made = Made()
+    for number in range(3):
+        at = number * 1000.0
+        made.step(number, at, at + 1000)
+        made.host("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at + 10, at + 610)
+        made.host("python_function", "train.py(8): __getitem__", at + 20, at + 600)
+        made.host("python_function", "<built-in function sleep>", at + 21, at + 599)
+        made.host("cpu_op", "aten::mm", at + 700, at + 900)
+    facts = made.facts(tmp_path)
+    found = finding("S5", facts)
+    assert (found.impact_ns, found.ceiling_percent) == (600_000, 60.0)
+    assert [(place.frame, place.ns) for place in of_finding(facts, found)] == [("train.py(8): __getitem__", 578_000)]
+    assert "which waits for data for 60.0 % of the time" in facts.verdict.sentence
 
 
 @pytest.mark.parametrize("rule", ["S5", "S6"])

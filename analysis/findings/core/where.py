@@ -44,16 +44,17 @@ def on_gpu(facts: Facts, rows: Ints) -> list[Place]:
 def on_host(facts: Facts, when: Intervals) -> list[Place]:
     """The places in which the host is in these intervals, as far as they lie on the critical path.
 
-    Where none of them does, as of waits, which are the GPU's time there: what the program calls in them, as recorded.
+    Where none of them does, as of waits, which are the GPU's time there, or there is no path, since no GPU work was
+    recorded: what the program calls in them, as recorded.
     """
     path = host_path(facts)
-    if path is None:
-        return []
-    inside = intervals.covered(when, path.start, path.end)
-    part = np.rint(path.ns * (inside / np.maximum(path.end - path.start, 1))).astype(np.int64)
-    chosen = part > 0
-    if chosen.any():
-        return grouped(_on_path(path, facts.trace).filter(pl.Series(chosen)), part[chosen], path.steps, on_gpu=False)
+    if path is not None:
+        inside = intervals.covered(when, path.start, path.end)
+        part = np.rint(path.ns * (inside / np.maximum(path.end - path.start, 1))).astype(np.int64)
+        chosen = part > 0
+        if chosen.any():
+            there = _on_path(path, facts.trace).filter(pl.Series(chosen))
+            return grouped(there, part[chosen], path.steps, on_gpu=False)
     host = facts.trace.host
     rows = innermost_units(facts.trace)
     if not rows.size:

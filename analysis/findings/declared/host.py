@@ -28,7 +28,7 @@ S1 = Rule(
 S5 = Rule(
     "S5",
     "The data loader holds up the step",
-    needs=("timeline", "gpu", "loader"),
+    needs=("timeline", "loader"),
     rests_on=("gpu", "host", "whole"),
     thresholds={
         "share_percent": Threshold(5, "%", "wait for data while the GPU is idle, of the step"),
@@ -44,8 +44,8 @@ S5 = Rule(
     The host waits for the next batch while the GPU has nothing to do.
 
     The gain is how much earlier the steps end in a replay without the wait: a loader that works behind a busy GPU costs
-    nothing. The wait is the duration of the loader's own events (``enumerate(DataLoader)…__next__``), or of ranges
-    named so.""",
+    nothing. Where no GPU work was recorded it is the whole wait. The wait is the duration of the loader's own events
+    (``enumerate(DataLoader)…__next__``), or of ranges named so.""",
 )
 
 S6 = Rule(

@@ -57,6 +57,9 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
+NO_WORK = "no GPU work was recorded that could hide it"
+
+
 def _loader_on_path(facts: Facts) -> Query:
     """The critical path, and there the loader if the path runs through it."""
     there = facts.path is not None and "loader" in facts.path.resources["resource"]
@@ -66,7 +69,11 @@ def _loader_on_path(facts: Facts) -> Query:
 @looks_for(S5)
 def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     found = facts.loader
-    bound = gain.of_host_time(facts, found.waits) if found and facts.model else None
+    bound = None
+    if found and facts.model:
+        bound = gain.of_host_time(facts, found.waits)
+    elif found and not facts.launches.height:  # nothing hides it
+        bound = replace(gain.of_share(found.waited_ns, facts.step_ns), why=NO_WORK, host=found.waits)
     share = bound.ceiling_percent if bound else None
     if found is None or bound is None or share is None or share < limits.share_percent:
         return None
