@@ -242,8 +242,7 @@ class _Run:
         )
         run_id = str(self._manifest["identity"].get("run_id"))
         folder.write_spec(tool, profiler_commands.child_spec(request, tool, folder.path, run_id))
-        code = self._command(tool, phase.record, "starting")
-        result = self._result(tool)
+        code, result = self._record(tool, phase.record)
         self._take_over(result)
         self._problems += [note for note in result.get("notes") or () if note not in self._problems]
         problem = reasons.explain(tool, code, result, folder.log, phase.record.purpose)
@@ -266,6 +265,21 @@ class _Run:
             self.skip([unsampled] if unsampled else [])
         self._folder.write_manifest(self._manifest)
         return problem is None
+
+    def _record(self, tool: str, command: profiler_commands.Command) -> tuple[int, dict[str, Any]]:
+        """Runs the program under a tool; its exit code, and what the child reported.
+
+        A program that the user, or ``--timeout``, ends when all is recorded has ended well: it may run on for days.
+        """
+        try:
+            return self._command(tool, command, "starting"), self._result(tool)
+        except (KeyboardInterrupt, ProfileError):
+            result = self._result(tool)
+            if not result.get("has_all"):
+                self._take_over(result)
+                raise
+            self._problems.append("the program was ended after all was recorded")
+            return 0, {**result, "error": None}
 
     def _result(self, tool: str) -> dict[str, Any]:
         """What the child reported, or all ranks of a job did."""

@@ -104,7 +104,7 @@ class Tick:
     tool: str
     phase: str
     """``building``, ``warm-up``, ``clean``, ``light``, ``profiling``, ``writing``, ``sampling``, ``comparing``,
-    ``exporting``"""
+    ``recorded, …`` (what the program then does), ``exporting``"""
     step: int = 0
     of: int = 0
     pid: int | None = None

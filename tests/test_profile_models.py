@@ -179,6 +179,29 @@ def test_a_program_that_fails_when_its_operators_are_looked_at_keeps_what_was_re
     assert open_path(done.folder, cache=False).main.steps.height == 2
 
 
+@pytest.mark.parametrize(("when", "status"), [("recorded", "finished"), ("sampling", "interrupted")])
+def test_a_program_without_end_is_ended_by_its_user(tmp_path, when, status):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nnet = torch.nn.Linear(4, 4)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "while True:\n    net(torch.randn(2, 4)).sum().backward()\n    optimizer.step()\n"
+    )
+    request = ProfileRequest(
+        output=tmp_path / "out", command=("python", str(script)), device="cpu", steps=2, clean_steps=4,
+        sample_seconds=60 if when == "sampling" else 0, python=sys.executable,
+    )  # fmt: skip
+
+    def stop(state):
+        if state.phase.startswith(when):
+            raise KeyboardInterrupt
+
+    done = launch(request, stop)
+    assert (done.status, done.exit_code) == (status, 0 if status == "finished" else 130)
+    opened = open_path(done.folder, cache=False)
+    assert opened.main.steps.height == 2
+    assert len(opened.main.clean_step_ns) == 4
+
+
 @pytest.mark.parametrize("how", ["eager", "torch.compile(net)", "net.compile()", "torch.jit.trace"])
 def test_a_program_without_an_optimizer_is_profiled_around_its_model(tmp_path, how):
     script = tmp_path / "infer.py"

@@ -157,6 +157,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
                 "measurement": recorder.measured(),
                 "skipped": recorder.skipped(),
                 "notes": recorder.notes(),
+                "has_all": recorder.has_all,
             }
         )
         if outside is not None:
@@ -249,6 +250,8 @@ class _Recorder:
         self._unheld: dict[str, Any] | None = None
         self._calls = 0
         self._done = False
+        self.has_all = False
+        """Whether all that was asked for is recorded, so that the program's end tells nothing more."""
         self._passes: list[dict[str, Any]] = []
         self._refused: list[str] = []
 
@@ -290,6 +293,7 @@ class _Recorder:
                 signal.setitimer(signal.ITIMER_REAL, length)
             else:
                 self.stop()
+                self._let_it_run()
 
         signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, max(delay, 1e-3))
@@ -323,14 +327,20 @@ class _Recorder:
         if device == "cpu":
             yield from self._record(device)
             yield from self._time(device)
-            yield from self._sample(device)
-            yield from self._compare()
-            return
-        yield from self._time(device)
-        yield from self._record_lightly(device)
-        yield from self._record(device)
+        else:
+            yield from self._time(device)
+            yield from self._record_lightly(device)
+            yield from self._record(device)
         yield from self._sample(device)
         yield from self._compare()
+        self._let_it_run()
+
+    def _let_it_run(self) -> None:
+        """Nothing more is asked of the program, which goes on to its end."""
+        self.has_all = True
+        self._keep()
+        ends = "" if self._spec.get("rank") is not None else "; Ctrl+C ends it and keeps all"
+        self._progress.say(f"recorded, the program runs on{ends}")
 
     def _time(self, device: str) -> Iterator[None]:
         if not self._spec["clean_steps"]:
