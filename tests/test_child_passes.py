@@ -225,8 +225,10 @@ def test_what_is_known_is_kept_before_the_program_ends(own: Callable[..., Any]) 
     """A program may leave through ``os._exit`` or be killed: after each part all that is known so far is written."""
     _, fake = own(40)
     kept = [each["measurement"] for each in fake.kept]
-    assert [len(each["clean_step_ns"]) for each in kept] == [10, 10, 10]
-    assert [[one["name"] for one in each["passes"]] for each in kept] == [[], ["light"], ["light", "rich"]]
+    assert [len(each["clean_step_ns"]) for each in kept] == [10, 10, 10, 10]
+    passes = [[one["name"] for one in each["passes"]] for each in kept]
+    assert passes == [[], ["light"], ["light", "rich"], ["light", "rich"]]
+    assert [each["has_all"] for each in fake.kept] == [False, False, False, True]
     assert all(each["workload"] == {"backend": "user"} for each in fake.kept)
 
 
