@@ -538,7 +538,7 @@ V1 = Rule(
 V8 = Rule(
     "V8",
     "The profiler slows the program down",
-    needs=("manifest",),
+    needs=("timeline", "manifest"),
     thresholds={"ratio": chosen(1.2, "x", "a step's time under the profiler over that without")},
     advice="Record with fewer flags (--no-stack), and never compare runs recorded with different ones.",
     compared="more than {ratio} times",
