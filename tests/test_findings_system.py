@@ -14,6 +14,7 @@ from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import program
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.core.where import of_finding
+from tracetui.analysis.findings.verdict import verdict
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.runs.manifest import Device, Identity, RunManifest, Workload
 
@@ -322,7 +323,7 @@ def test_s5_takes_the_whole_wait_and_its_line_where_no_gpu_work_was_recorded(tmp
     found = finding("S5", facts)
     assert (found.impact_ns, found.ceiling_percent) == (600_000, 60.0)
     assert [(place.frame, place.ns) for place in of_finding(facts, found)] == [("train.py(8): __getitem__", 578_000)]
-    assert "which waits for data for 60.0 % of the time" in facts.verdict.sentence
+    assert verdict(facts).sentence.endswith("It waits for data for 60.0 % of the step.")
 
 
 @pytest.mark.parametrize("rule", ["S5", "S6"])

@@ -22,11 +22,9 @@ from tracetui.analysis.dependencies.critical_path import (
     critical_path,
 )
 from tracetui.analysis.dependencies.graph import knows_waits
-from tracetui.analysis.dependencies.host_layers import loading_time
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
 from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths
-from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.run import LIGHT
@@ -182,7 +180,7 @@ def _without_model(sel: Selection) -> tuple[Why, str]:
         return (
             "no_gpu",
             "No GPU work is in this recording: unless the profiler left the GPU out, there is nothing to wait for but"
-            f" the CPU{others}{_loading(sel)}",
+            f" the CPU{others}",
         )
     if not sel.trace.has_timeline:
         return "durations", "Durations alone can't tell what the run waits for"
@@ -194,14 +192,6 @@ def _without_model(sel: Selection) -> tuple[Why, str]:
     if not knows_waits(sel.trace.host["name"].gather(launches)):
         return "runtime", f"{untold}which calls of this device's runtime wait is not known"
     return "selection", f"{untold}no launch of GPU work is in what was selected"
-
-
-def _loading(sel: Selection) -> str:
-    """How much of the time the host waits for its next batch, where it does."""
-    slots = step_slots(sel)
-    whole = int((slots.end - slots.start).sum())
-    waited = int(intervals.covered(loading_time(sel.trace), slots.start, slots.end).sum())
-    return f", which waits for data for {format_percent(100 * waited / whole)} of the time" if waited else ""
 
 
 UNLAUNCHED = "no launches of its GPU work were recorded"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.findings import catalogue
-from tracetui.analysis.findings.core import basis
+from tracetui.analysis.findings.core import basis, program
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.host_lines import longest_line
 
@@ -44,7 +44,11 @@ def _with_its_work(facts: Facts) -> Limit:
 def _with_its_line(facts: Facts) -> Limit:
     """The verdict; of a run that waits for its host, with the line that it is in the longest."""
     found = facts.verdict
-    line = longest_line(facts.trace) if found.kind == "host" else None
+    on_host = found.kind == "host" or found.why == "no_gpu"
+    if found.why == "no_gpu" and (waited := basis.loading_ns(facts)):
+        share = format_percent(100 * waited / facts.page_step.ns)
+        found = replace(found, sentence=f"{found.sentence} It waits for data for {share} of {program.span(facts)}.")
+    line = longest_line(facts.trace) if on_host else None
     if line is None:
         return found
     place = f"Longest in {line.short}: {format_percent(line.percent)} of the sampled steps."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
@@ -95,3 +96,9 @@ def idle_ns(facts: Facts) -> float:
     step = facts.page_step
     busy = step.gpu["busy_percent"].mean()
     return step.ns * (1 - busy / 100) if isinstance(busy, float) else 0.0
+
+
+def loading_ns(facts: Facts) -> float:
+    """How long the step waits for data, as the Overview has it."""
+    step = facts.page_step.average
+    return float(step.filter(pl.col("category") == "dataloader")["ns"].sum())

@@ -72,8 +72,8 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     bound = None
     if found and facts.model:
         bound = gain.of_host_time(facts, found.waits)
-    elif found and not facts.launches.height:  # nothing hides it
-        bound = replace(gain.of_share(found.waited_ns, facts.step_ns), why=NO_WORK, host=found.waits)
+    elif found and facts.verdict.why == "no_gpu":  # nothing hides it
+        bound = replace(gain.of_share(basis.loading_ns(facts), facts.page_step.ns), why=NO_WORK, host=found.waits)
     share = bound.ceiling_percent if bound else None
     if found is None or bound is None or share is None or share < limits.share_percent:
         return None
