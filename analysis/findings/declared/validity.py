@@ -111,8 +111,9 @@ V17 = Rule(
     Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
     `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
     kernels that any replay of it has. Of three or more steps with the same operators, one may have lost more than a
-    tenth of its launches with their kernels, most of them in one part of it. Or more than a tenth of the events of the
-    file can't be read. Nsight Systems warns at the end of nearly every capture that "not all events
+    tenth of its launches with their kernels in one part of it, or over its end; or a step lacks operators where nothing
+    at all begins for as long as other steps need for them. Or more than a tenth of the events of the file can't be
+    read. Nsight Systems warns at the end of nearly every capture that "not all events
     might have been collected". Where each launch has its kernel, that is told for information, and takes nothing away;
     what is said to be missing of ranges makes steps doubtful, of samples and calls of the system nothing else.""",
 )
@@ -600,8 +601,8 @@ V15 = Rule(
     advice="Find out the real clocks and power mode: launch with tracetui profile, which records the caps in force.",
     compared="more than {mode_percent} apart",
     explanation="""
-    Rates above what the GPU can do, a power mode whose name and caps disagree, or a GPU of another compute capability
-    than its name says or its kernels need.
+    Rates above what the GPU can do, a power mode whose name and caps disagree, a GPU of another compute capability
+    than its name says or its kernels need, or one context's work on several GPUs: CUDA makes each context for one.
 
     The rule computes FLOP/s of matrix products and bytes/s of plain elementwise operators and copies from the recorded
     shapes, and divides them by the peak, from the clocks in run.json or from the table. Bytes count only for data far
