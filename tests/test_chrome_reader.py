@@ -281,6 +281,18 @@ def test_begin_and_end_events_become_one(tmp_path):
     assert (trace.source.events_parsed, trace.source.events_total) == (4, 6)
 
 
+def test_begin_and_end_belong_together_however_their_thread_is_spelled(tmp_path):
+    halves = [("B", "1", "7", 1), ("B", '"1"', '"io"', 2), ("B", '"1"', '"main"', 3), ("E", "1.0", "70e-1", 4),
+              ("E", "1", '"io"', 5), ("E", "1", '"main"', 6)]  # fmt: skip
+    events = (
+        f'{{"ph":"{ph}","name":"a","cat":"cpu_op","pid":{pid},"tid":{tid},"ts":{ts}}}' for ph, pid, tid, ts in halves
+    )
+    (path := tmp_path / "t.json").write_text(f'{{"traceEvents":[{",".join(events)}]}}')
+    trace = read_chrome(path)
+    assert trace.host.select("start", "duration").sort("start").rows() == [(1000, 3000), (2000, 3000), (3000, 2000)]
+    assert [note.kind for note in trace.notes] == ["repaired"]  # threads without a number lie on one, and are cut there
+
+
 def test_begin_and_end_events_may_stand_in_any_order(tmp_path):
     def mark(phase, name, ts):
         return {"ph": phase, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts}

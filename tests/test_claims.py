@@ -127,9 +127,22 @@ def shorter_than_the_gpu(said: dict[str, Any]) -> None:
     said["measurement"]["clean_step_ns"] = [ns // 20 for ns in said["measurement"]["clean_step_ns"]]
 
 
+def longer_than_host_and_gpu(said: dict[str, Any]) -> None:
+    """What the host gave out in 20 ms, a GPU that works 2.4 ms does not take 400 for."""
+    times = said["measurement"]
+    times["clean_host_ns"] = times["clean_step_ns"]
+    times["clean_step_ns"] = [20 * ns for ns in times["clean_step_ns"]]
+
+
+def other_capability(said: dict[str, Any]) -> None:
+    said["device"][0]["compute_capability"] = "8.0"
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (longer_than_host_and_gpu, "the host gives out its work in 19"),
+        (other_capability, "its GPU has compute capability 8.0, the recorded one 9.0"),
         (other_gpu, "it ran on NVIDIA A100-SXM4-80GB, the recording is of NVIDIA H200"),
         (other_type, "it computes in bf16, the recorded products in Half"),
         (longer, "its 3 profiled steps take 1"),
@@ -173,6 +186,19 @@ def test_what_varies_in_true_pairs_is_no_contradiction(folder: Path) -> None:
         said["measurement"]["profiled_step_ns"] = [ns + 900_000 for ns in said["measurement"]["profiled_step_ns"]]
 
     run = changed(folder, slightly)
+    assert run.manifest is not None
+    assert run.manifest.contradicted is None
+    assert run.main.clean_step_ns
+
+
+def test_a_queue_of_gpu_work_is_no_contradiction(folder: Path) -> None:
+    """A step may end as much later than its host as the GPU has to do."""
+
+    def ahead(said: dict[str, Any]) -> None:
+        times = said["measurement"]
+        times["clean_host_ns"] = [ns - 2_300_000 for ns in times["clean_step_ns"]]
+
+    run = changed(folder, ahead)
     assert run.manifest is not None
     assert run.manifest.contradicted is None
     assert run.main.clean_step_ns

@@ -27,6 +27,8 @@ COUNTS = {
     "equivalent chrome": 12,
     "equivalent nsys": 24,
     "equivalent ncu": 24,
+    "equivalent run.json": 24,
+    "equivalent snapshot": 24,
     "ncu report": 24,
     "xplane": 12,
     "other databases": 16,

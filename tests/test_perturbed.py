@@ -209,6 +209,78 @@ def test_a_step_without_a_part_of_its_launches_is_named(tmp_path: Path) -> None:
     assert "V17" not in {each.id for each in some.found}
 
 
+def _without_a_stretch(events: list[dict[str, Any]], around: float, *, silent: bool) -> list[dict[str, Any]]:
+    """The events without launches and their work for a while around a step's end, or without any event there."""
+    marks = [event for event in events if str(event.get("name")).startswith("ProfilerStep#")]
+    mark = sorted((event for event in marks if event.get("cat") == "user_annotation"), key=lambda event: event["ts"])[1]
+    end, by = mark["ts"] + mark["dur"], mark["dur"] * around
+    inside = [event for event in events if "ts" in event and end - by <= event["ts"] < end + by]
+    work = [event for event in inside if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    gone = {event["args"]["correlation"] for event in work}
+    lost = {id(event) for event in inside if event.get("ph") != "M" and event not in marks}
+    return [
+        event for event in events
+        if not (id(event) in lost if silent else (event.get("args") or {}).get("correlation", -1) in gone)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("around", [0.1, 0.3])
+def test_a_stretch_that_is_lost_over_the_end_of_a_step_is_named(tmp_path: Path, around: float, silent: bool) -> None:
+    path = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
+    found = judged(rewritten(path, tmp_path, lambda events: _without_a_stretch(events, around, silent=silent)))
+    title = found.found[0].title
+    assert (found.found[0].id, found.found[0].severity) == ("V17", "invalid")
+    assert "in steps 2 to 3" in title
+    assert title.startswith("Operators" if silent else "Launches")
+    assert not [each for each in found.found if each.id[0] not in "VT"]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_step_that_does_less_at_its_end_lost_nothing(tmp_path: Path, paused: bool) -> None:
+    """As where gradients are accumulated: nothing is silent for as long as what is missing takes, or all steps are."""
+
+    def less(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        cut = [event for event in _without_a_stretch(events, 0.2, silent=True) if "ts" in event]
+        marks = [e for e in cut if str(e.get("name")).startswith("ProfilerStep#") and e["cat"] == "user_annotation"]
+        marks.sort(key=lambda mark: mark["ts"])
+        ends = [mark["ts"] + mark["dur"] for mark in marks]
+        done = 0.2 * marks[1]["dur"]
+        late = [event for event in cut if event["ts"] >= ends[1] and event not in marks]
+        for event in late:  # steps 2 and 3 are shorter by what they do not do
+            event["ts"] -= 2 * done
+        for at, mark in enumerate(marks):
+            mark["ts"] -= done * max(at - 1, 0)
+            mark["dur"] -= done * min(at, 1)
+        if paused:  # and each waits at its end as long as that takes
+            ends = [mark["ts"] + mark["dur"] for mark in marks]
+            for event in cut:
+                if event not in marks:
+                    event["ts"] += sum(2 * done for end in ends if event["ts"] >= end)
+            for at, mark in enumerate(marks):
+                mark["ts"] += 2 * done * at
+                mark["dur"] += 2 * done
+        return [event for event in events if "ts" not in event] + cut
+
+    path = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
+    assert "V17" not in {each.id for each in judged(rewritten(path, tmp_path, less), "V").found}
+
+
+def test_work_of_one_context_on_two_gpus_is_named(tmp_path: Path) -> None:
+    def moved(events: list[dict[str, Any]], *, contexts: bool = False) -> list[dict[str, Any]]:
+        for event in events:
+            if event.get("cat") == "kernel" and event["args"]["correlation"] % 2:
+                event["pid"] = event["args"]["device"] = 3
+                event["args"]["context"] += contexts
+        return events
+
+    path = recorded("small_vit_train.pt.trace.json.gz")
+    found = {each.id: each for each in judged(rewritten(path, tmp_path, moved), "V").found}
+    assert found["V15"].title.startswith("Work of one context is on GPUs 0, 3")
+    with_own = judged(rewritten(path, tmp_path, lambda events: moved(events, contexts=True)), "V")
+    assert "V15" not in {each.id for each in with_own.found}
+
+
 def test_a_file_whose_events_cannot_be_read_is_not_valid(tmp_path: Path) -> None:
     def later(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**event, "ts": event["ts"] * 1000} if event.get("ph") != "M" else event for event in events]

@@ -98,7 +98,7 @@ class Collector:
             self._counter(event)
         elif phase in ("B", "E"):
             if (time := self._time(event)) is not None:
-                thread = (str(event.get("pid")), str(event.get("tid")))
+                thread = _said(event.get("pid")), _said(event.get("tid"))
                 self._halves.setdefault(thread, []).append((time, position, event))
         elif phase in _ASYNC:
             self._lost("async event (its range may overlap others of its thread)", event)
@@ -318,6 +318,12 @@ def identity(value: Any) -> int:
     if number is None and isinstance(value, str) and (digits := _DIGITS.search(value)):
         number = _number(digits.group())
     return NULL if number is None or abs(number) >= 2**64 else _wrapped(int(number))
+
+
+def _said(value: Any) -> str:
+    """A process or thread as a text: a number is the same however it is spelled, and names stay apart."""
+    number = _number(value)
+    return str(value) if number is None else str(int(number))
 
 
 def _wrapped(number: int) -> int:

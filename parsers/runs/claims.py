@@ -53,9 +53,17 @@ def device_apart(manifest: RunManifest, trace: Trace) -> str | None:
     """The GPUs that run.json names and those of a recording, in words; None if one is of both, or either names none."""
     told = {device.name for device in manifest.device if device.name}
     recorded = {device.name for device in trace.info.devices if device.name}
-    if not told or not recorded or any(_alike(one, other) for one in told for other in recorded):
+    if not told or not recorded:
         return None
-    return f"it ran on {', '.join(sorted(told))}, the recording is of {', '.join(sorted(recorded))}"
+    if not any(_alike(one, other) for one in told for other in recorded):
+        return f"it ran on {', '.join(sorted(told))}, the recording is of {', '.join(sorted(recorded))}"
+    capable = {device.compute_capability for device in manifest.device if device.compute_capability}
+    found = {device.compute_capability for device in trace.info.devices if device.compute_capability}
+    if capable and found and not capable & found:
+        return (
+            f"its GPU has compute capability {', '.join(sorted(capable))}, the recorded one {', '.join(sorted(found))}"
+        )
+    return None
 
 
 def _alike(one: str, other: str) -> bool:
@@ -87,10 +95,18 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
         most = sum(_apart(*both) for both in zip(profiled, recorded, strict=True)) > len(profiled) / 2
         if most and _apart(told_ns / len(profiled), recorded_ns / len(profiled)):
             return f"its {len(profiled)} profiled steps take {_ms(told_ns)}, the recorded ones {_ms(recorded_ns)}"
-    clean = manifest.clean_steps(trace.info.rank)
-    busy = _busy_ns(trace)
-    if clean and busy and sum(clean) / len(clean) < GPU_SHARE * busy:
-        return f"its step takes {_ms(sum(clean) / len(clean))}, and the GPU alone works {_ms(busy)} in a recorded one"
+    clean, host = manifest.clean_steps(trace.info.rank), manifest.clean_hosts(trace.info.rank)
+    busy, all_work = _busy_ns(trace)
+    mean = sum(clean) / len(clean) if clean else 0.0
+    if clean and busy and mean < GPU_SHARE * busy:
+        return f"its step takes {_ms(mean)}, and the GPU alone works {_ms(busy)} in a recorded one"
+    if all_work and len(host) == len(clean) > 0:
+        given_out = sum(host) / len(host)
+        if _apart(mean, given_out) and mean - given_out > all_work / GPU_SHARE:
+            return (
+                f"its step takes {_ms(mean)}, the host gives out its work in {_ms(given_out)}, and a recorded step has"
+                f" {_ms(all_work)} of GPU work"
+            )
     return None
 
 
@@ -106,14 +122,16 @@ def _beginning_ns(trace: Trace) -> int:
     return int(later[0] - first) if later.len() else 0
 
 
-def _busy_ns(trace: Trace) -> float:
-    """How long the busiest stream works in a step, without waiting for other ranks in collectives."""
-    work = trace.device.filter((pl.col("kind") == "kernel") & pl.col("step").is_not_null())
-    waiting = [name for name in work["name"].unique().cast(pl.String).drop_nulls() if is_collective_kernel(name)]
+def _busy_ns(trace: Trace) -> tuple[float, float]:
+    """How long the busiest stream works in a step, without waits for other ranks; and all work, 0 with collectives."""
+    work = trace.device.filter((pl.col("kind") != "annotation") & pl.col("step").is_not_null())
+    kernels = work.filter(pl.col("kind") == "kernel")
+    waiting = [name for name in kernels["name"].unique().cast(pl.String).drop_nulls() if is_collective_kernel(name)]
     if waiting:
-        work = work.filter(~pl.col("name").cast(pl.String).is_in(waiting))
-    of_streams = work.group_by("device", "stream").agg(pl.col("duration").sum())["duration"].max()
-    return float(of_streams or 0) / trace.steps.height  # type: ignore[arg-type]
+        kernels = kernels.filter(~pl.col("name").cast(pl.String).is_in(waiting))
+    of_streams = kernels.group_by("device", "stream").agg(pl.col("duration").sum())["duration"].max()
+    whole = 0 if waiting else work["duration"].sum()
+    return float(of_streams or 0) / trace.steps.height, float(whole) / trace.steps.height  # type: ignore[arg-type]
 
 
 def _ms(ns: float) -> str:

@@ -565,6 +565,11 @@ class RunManifest(Struct, frozen=True, gc=False):
         own = self._rank(rank)
         return self.measurement.clean_step_ns if own is None else own.clean_step_ns
 
+    def clean_hosts(self, rank: int | None) -> tuple[int, ...]:
+        """How long the host took for each of `clean_steps`, ns."""
+        own = self._rank(rank)
+        return self.measurement.clean_host_ns if own is None else own.clean_host_ns
+
     def profiled_steps(self, rank: int | None) -> tuple[int, ...]:
         """A rank's steps under the profiler, ns."""
         own = self._rank(rank)

@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import json
+import pickle
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -51,6 +52,7 @@ def answer(trace: Trace) -> Answer:
         left = {"offset", "row", "host", "device_row" if name == "collectives" else "", "part_of", "depth"}
         found[name] = same.rows(frame, [column for column in frame.columns if column not in left])
     found |= {f"info.{one.name}": getattr(trace.info, one.name) for one in fields(trace.info)}
+    found["info.captured"] = sorted(trace.info.captured)
     notes = [note for note in trace.notes if note.reason != layout.TWICE]
     found["notes"] = sorted((note.kind, note.reason, note.count) for note in notes)
     found["events"] = trace.source.events_parsed
@@ -121,14 +123,18 @@ class Equivalent:
     def prepare(self, folder: Path) -> None:
         for content in self.contents(folder):
             path = Doc(content, {}, self.written).write(folder)
-            self.bases.append((content, answer(self._opened(path))))
+            self.bases.append((content, self.said(path)))
+
+    def said(self, path: Path) -> Answer:
+        """What the program reads."""
+        return answer(self._opened(path))
 
     def base(self, dice: Random) -> Doc:
         content, due = dice.choice(self.bases)
         return Doc(content, due, self.written)
 
     def examine(self, doc: Doc, plan: Plan, folder: Path) -> str:
-        hold(doc.due, answer(self._opened(doc.write(folder))))
+        hold(doc.due, self.said(doc.write(folder)))
         return READ
 
     @staticmethod
@@ -142,15 +148,23 @@ class Equivalent:
 
 
 def _packed(path: Path, content: bytes, steps: Sequence[tuple[str, Random]]) -> Path:
-    path.write_bytes(gzip.compress(content, 1) if any(name == "packed" for name, _ in steps) else content)
+    """Writes it, perhaps as gzip: whole, or in parts as bgzip and appending writers make it, with an empty last one."""
+    if (dice := dict(steps).get("packed")) is not None:
+        size = dice.choice((len(content) + 1, 65_280, dice.randrange(1000, 9000)))
+        parts = [content[at : at + size] for at in range(0, len(content), size)]
+        content = b"".join(gzip.compress(part, 1) for part in (parts if size > len(content) else [*parts, b""]))
+    path.write_bytes(content)
     return path
 
 
 class EquivalentChrome(Equivalent):
-    """Chrome traces: other spellings of the same JSON."""
+    """Chrome traces: other spellings of the same JSON, and of the same events."""
 
     name = "equivalent chrome"
-    shaped = {name: _later(name) for name in ("spelled otherwise", "packed")}  # noqa: RUF012
+    shaped = {  # noqa: RUF012
+        name: _later(name)
+        for name in ("spelled otherwise", "halves", "order", "metadata again", "mark", "ends", "packed")
+    }
 
     def contents(self, folder: Path) -> Sequence[Any]:
         from fuzz.chrome import Chrome
@@ -160,9 +174,55 @@ class EquivalentChrome(Equivalent):
         return [{**base.header, "traceEvents": base.events} for base in chrome.bases]
 
     def written(self, doc: Doc, folder: Path) -> Path:
-        dice = dict(doc.steps).get("spelled otherwise")
-        text = Writer(dice.randrange(1 << 32)).whole(doc.base) if dice else json.dumps(doc.base)
-        return _packed(folder / "in.json", text.encode(), doc.steps)
+        steps = dict(doc.steps)
+        events = doc.base["traceEvents"]
+        if dice := steps.get("halves"):
+            events = _halves(events, dice)
+        if dice := steps.get("metadata again"):
+            events = [*events, *(event for event in events if event.get("ph") == "M" and dice.random() < 0.5)]
+        if dice := steps.get("order"):
+            events = _in_other_order(events, dice)
+        document = {**doc.base, "traceEvents": events}
+        dice = steps.get("spelled otherwise")
+        text = Writer(dice.randrange(1 << 32)).whole(document) if dice else json.dumps(document, indent=1)
+        if "ends" in steps:  # within strings they are escaped
+            text = text.replace("\n", "\r\n")
+        return _packed(folder / "in.json", text.encode("utf-8-sig" if "mark" in steps else "utf-8"), doc.steps)
+
+
+def _halves(events: list[dict[str, Any]], dice: Random) -> list[dict[str, Any]]:
+    """Some events as a begin and an end, in order of time: of each thread those that lie apart from each other."""
+    until: dict[tuple[str, str], Decimal] = {}
+    chosen: dict[int, list[dict[str, Any]]] = {}
+    for event in sorted((event for event in events if event.get("ph") == "X" and event.get("dur")), key=_start):
+        thread = str(event.get("pid")), str(event.get("tid"))
+        start = Decimal(str(event["ts"]))
+        end = start + Decimal(str(event["dur"]))
+        # a double of microseconds since 1970 does not hold all nanoseconds
+        if dice.random() < 0.4 and start > until.get(thread, -1) and Decimal(str(float(end))) == end:
+            until[thread] = end
+            begin = {key: value for key, value in event.items() if key != "dur"}
+            last = {"ph": "E", "pid": event.get("pid"), "tid": event.get("tid"), "name": event.get("name")}
+            chosen[id(event)] = [{**begin, "ph": "B"}, {**last, "ts": float(end)}]
+    return [half for event in events for half in chosen.get(id(event), [event])]
+
+
+def _start(event: dict[str, Any]) -> float:
+    return float(event["ts"])
+
+
+def _in_other_order(events: list[dict[str, Any]], dice: Random) -> list[dict[str, Any]]:
+    """The events in any order, those of one thread and moment in the order that they had."""
+    where = list(range(len(events)))
+    dice.shuffle(where)
+    same_moment: dict[tuple[str, str, str], list[int]] = {}
+    for at, event in enumerate(events):
+        key = str(event.get("pid")), str(event.get("tid")), str(event.get("ts"))
+        same_moment.setdefault(key, []).append(at)
+    for places in same_moment.values():
+        for at, place in zip(places, sorted(where[at] for at in places), strict=True):
+            where[at] = place
+    return [event for _, event in sorted(zip(where, events, strict=True), key=lambda pair: pair[0])]
 
 
 @dataclass
@@ -316,6 +376,83 @@ class EquivalentNcu(Equivalent):
         csv.writer(out, quoting=quoting, lineterminator=end).writerows(rows)
         mark = steps["encoding"].choice(("utf-8-sig", "utf-16")) if "encoding" in steps else "utf-8"
         return _packed(folder / "in.csv", out.getvalue().encode(mark), doc.steps)
+
+
+class EquivalentManifest(Equivalent):
+    """run.json: other spellings of the same JSON."""
+
+    name = "equivalent run.json"
+    shaped = {name: _later(name) for name in ("spelled otherwise", "mark", "ends")}  # noqa: RUF012
+
+    def contents(self, folder: Path) -> Sequence[Any]:
+        from fuzz.manifest import Manifest
+
+        form = Manifest()
+        form.prepare(folder)
+        return [base.value for base in form.bases]
+
+    def written(self, doc: Doc, folder: Path) -> Path:
+        steps = dict(doc.steps)
+        dice = steps.get("spelled otherwise")
+        text = Writer(dice.randrange(1 << 32)).value(doc.base) if dice else json.dumps(doc.base, indent=1)
+        if "ends" in steps:
+            text = text.replace("\n", "\r\n")
+        (folder / "run.json").write_bytes(text.encode("utf-8-sig" if "mark" in steps else "utf-8"))
+        return folder
+
+    def said(self, path: Path) -> Answer:
+        from fuzz.manifest import leaves
+        from tracetui.parsers.runs import manifest
+
+        known = manifest.load(path)
+        if known is None:
+            raise Find("run.json was not taken for one")
+        raw = {".".join(place): value for place, value in leaves(known).items()}
+        return {place: _decoded(value) for place, value in raw.items()}
+
+
+def _decoded(value: Any) -> Any:
+    """What `leaves` has of a part that the program keeps as it stands in the file, for later."""
+    try:
+        return json.loads(" ".join(value))
+    except (TypeError, ValueError):
+        return value
+
+
+class EquivalentSnapshot(Equivalent):
+    """Memory snapshots: other protocols, order of keys, shared or repeated parts."""
+
+    name = "equivalent snapshot"
+    shaped = {name: _later(name) for name in ("protocol", "order of keys", "repeated", "packed")}  # noqa: RUF012
+
+    def contents(self, folder: Path) -> Sequence[Any]:
+        from fuzz.memory import Memory
+
+        form = Memory()
+        form.prepare(folder)
+        return [pickle.loads(base.content) for base in form.bases]
+
+    def written(self, doc: Doc, folder: Path) -> Path:
+        steps, value = dict(doc.steps), doc.base
+        if dice := steps.get("order of keys"):
+            value = _shuffled(value, dice)
+        out = io.BytesIO()
+        dice = steps.get("protocol")
+        pickler = pickle.Pickler(out, dice.randrange(2, 6) if dice else 4)
+        pickler.fast = "repeated" in steps  # nothing is remembered, so that what is shared is written anew
+        pickler.dump(value)
+        return _packed(folder / "in.pickle", out.getvalue(), doc.steps)
+
+
+def _shuffled(value: Any, dice: Random) -> Any:
+    """The same with the keys of each object in another order."""
+    if isinstance(value, list):
+        return [_shuffled(one, dice) for one in value]
+    if not isinstance(value, dict):
+        return value
+    items = [(key, _shuffled(one, dice)) for key, one in value.items()]
+    dice.shuffle(items)
+    return dict(items)
 
 
 def _reordered(records: list[list[str]], dice: Random, key: int) -> list[list[str]]:

@@ -4,7 +4,13 @@ from typing import Any
 
 from fuzz.cached import Cached
 from fuzz.chrome import Chrome
-from fuzz.equivalent import EquivalentChrome, EquivalentNcu, EquivalentNsys
+from fuzz.equivalent import (
+    EquivalentChrome,
+    EquivalentManifest,
+    EquivalentNcu,
+    EquivalentNsys,
+    EquivalentSnapshot,
+)
 from fuzz.jax import Jax
 from fuzz.manifest import Manifest
 from fuzz.memory import Memory
@@ -17,6 +23,6 @@ FORMATS: dict[str, Any] = {
     format.name: format
     for format in (
         Chrome, Jax, Nsys, Ncu, Memory, Manifest, Cached, Settings, EquivalentChrome, EquivalentNsys, EquivalentNcu,
-        NcuReport, XPlane, Databases, Rocprof, Edge,
+        EquivalentManifest, EquivalentSnapshot, NcuReport, XPlane, Databases, Rocprof, Edge,
     )
 }  # fmt: skip

@@ -25,18 +25,19 @@ class Writer:
             metadata = [event for event in events if event.get("ph") == "M"]
             others = [event for event in events if event.get("ph") != "M"]
             events = self._random.choice([metadata + others, others + metadata])
-        parts = [(key, self._value(document[key])) for key in before]
+        parts = [(key, self.value(document[key])) for key in before]
         if self.twice:  # what stands first does not count
             parts = [*((key, "[1]") for key in before), *parts]
             decoys = [{**event, "name": "no event of this trace"} for event in document["traceEvents"]]
-            parts += [("traceEvents", self._list([self._value(event) for event in decoys])), ("other", "[]")]
+            parts += [("traceEvents", self._list([self.value(event) for event in decoys])), ("other", "[]")]
         if self.moves:
-            parts.append(("other", self._value({"traceEvents": [{"ph": "X", "name": "no event of this trace"}]})))
-        parts.append(("traceEvents", self._list([self._value(event) for event in events])))
-        parts += [(key, self._value(document[key])) for key in keys if key not in before]
+            parts.append(("other", self.value({"traceEvents": [{"ph": "X", "name": "no event of this trace"}]})))
+        parts.append(("traceEvents", self._list([self.value(event) for event in events])))
+        parts += [(key, self.value(document[key])) for key in keys if key not in before]
         return "{" + f",{self._blank()}".join(f"{self._text(key)}:{value}" for key, value in parts) + "}"
 
-    def _value(self, value: Any) -> str:
+    def value(self, value: Any) -> str:
+        """Any value but a whole trace."""
         if isinstance(value, dict):
             items = list(value.items())
             if self.shuffles:
@@ -45,10 +46,10 @@ class Writer:
                 # a phase that stands twice is rare: it takes all events around it off the fast path
                 often = "args" in value and self._random.random() < 0.999
                 items.insert(0, ("args", {"bytes": 99}) if often else (self._random.choice(items)[0], 99))
-            inner = [f"{self._text(key)}:{self._blank()}{self._value(one)}" for key, one in items]
+            inner = [f"{self._text(key)}:{self._blank()}{self.value(one)}" for key, one in items]
             return "{" + f",{self._blank()}".join(inner) + "}"
         if isinstance(value, list):
-            return self._list(list(map(self._value, value)))
+            return self._list(list(map(self.value, value)))
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**50 and self._rarely():

@@ -111,8 +111,9 @@ V17 = Rule(
     Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
     `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
     kernels that any replay of it has. Of three or more steps with the same operators, one may have lost more than a
-    tenth of its launches with their kernels, most of them in one part of it. Or more than a tenth of the events of the
-    file can't be read. Nsight Systems warns at the end of nearly every capture that "not all events
+    tenth of its launches with their kernels in one part of it, or over its end; or a step lacks operators where nothing
+    at all begins for as long as other steps need for them. Or more than a tenth of the events of the file can't be
+    read. Nsight Systems warns at the end of nearly every capture that "not all events
     might have been collected". Where each launch has its kernel, that is told for information, and takes nothing away;
     what is said to be missing of ranges makes steps doubtful, of samples and calls of the system nothing else.""",
 )
@@ -403,11 +404,12 @@ V31 = Rule(
     needs=("manifest",),
     advice="Put the run.json that was written with this recording beside it, or none.",
     explanation="""
-    What `tracetui profile` says of a run is held against the recording beside it: the GPU's name; the sum of the steps
-    under the profiler against that of the recorded ones, where there are as many; the type of a known model against
-    that of the matrix products; a step without the profiler against what the busiest stream of the GPU works in a
-    recorded one, collectives left out. A range is not synchronised: 2 % and 1 ms for each step are allowed. A step
-    can't be shorter than its GPU work; a fifth is left for other clocks and the recording's own cost.
+    What `tracetui profile` says of a run is held against the recording beside it: the GPU's name and compute
+    capability; the sum of the steps under the profiler against that of the recorded ones, where there are as many; the
+    type of a known model against that of the matrix products; a step without the profiler against what the busiest
+    stream of the GPU works in a recorded one, collectives left out, and against the time in which the host gave out its
+    work, with all GPU work of a recorded one. A range is not synchronised: 2 % and 1 ms for each step are allowed. A
+    step can't be shorter than its GPU work; a fifth is left for other clocks and the recording's own cost.
 
     Of a file that contradicts the recording, no step and no setting of the measurement is used.""",
 )
@@ -539,14 +541,17 @@ V8 = Rule(
     "V8",
     "The profiler slows the program down",
     needs=("timeline", "manifest"),
-    thresholds={"ratio": chosen(1.2, "x", "a step's time under the profiler over that without")},
+    remark="steps take longer without the profiler than under it: what slows them down is not in the recording",
+    thresholds={"ratio": chosen(1.2, "x", "a step's time under the profiler over that without, or the other way")},
     advice="Record with fewer flags (--no-stack), and never compare runs recorded with different ones.",
     compared="more than {ratio} times",
     explanation="""
-    Steps take longer under the profiler than without it.
+    Steps take longer under the profiler than without it, or shorter.
 
-    Divides the median step under the profiler by that of the clean loop that `tracetui profile` runs first. The verdict
-    and every gain are of the clean step already; times of the host in tables are as recorded.""",
+    Shorter is no profiler's doing: what the program waits for was ready while it was recorded, as with data that was
+    loaded ahead, or the times are of another run. The rule divides the median step under the profiler by that of the
+    clean loop that `tracetui profile` runs first. The verdict and every gain are of the clean step already; times of
+    the host in tables are as recorded.""",
 )
 
 V14 = Rule(
@@ -600,8 +605,8 @@ V15 = Rule(
     advice="Find out the real clocks and power mode: launch with tracetui profile, which records the caps in force.",
     compared="more than {mode_percent} apart",
     explanation="""
-    Rates above what the GPU can do, a power mode whose name and caps disagree, or a GPU of another compute capability
-    than its name says or its kernels need.
+    Rates above what the GPU can do, a power mode whose name and caps disagree, a GPU of another compute capability
+    than its name says or its kernels need, or one context's work on several GPUs: CUDA makes each context for one.
 
     The rule computes FLOP/s of matrix products and bytes/s of plain elementwise operators and copies from the recorded
     shapes, and divides them by the peak, from the clocks in run.json or from the table. Bytes count only for data far

@@ -15,6 +15,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16, V17, V20, V21, V32
+from tracetui.analysis.findings.validity.lost import FEWER_EVENTS, lost_stretch
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.nesting import LaneClock
@@ -296,7 +297,7 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     calls, lost = launch_calls(trace).height if joined else 0, lost_launches(trace)
     told = _told(trace)
     dropped = (facts.manifest.outcome.events_dropped or 0) if facts.manifest else 0
-    if (void := _unread(trace, limits) or _lost_with_launches(facts, limits)) is not None:
+    if (void := _unread(trace, limits) or lost_stretch(facts, limits.refuted_percent)) is not None:
         return void
     if not calls and not told and not dropped:
         return Abstention("CUDA API calls to compare kernels with, or a profiler's own count")
@@ -334,17 +335,15 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(lost.height)} of {words.count(calls)} launches without a kernel; "
         f"{words.count(dropped)} counted as dropped",
-        advice=_FEWER_EVENTS
+        advice=FEWER_EVENTS
         if many or certain
-        else f"Nothing, while launches have their kernels; should ranges or calls be missing: {_FEWER_EVENTS}",
+        else f"Nothing, while launches have their kernels; should ranges or calls be missing: {FEWER_EVENTS}",
         refutes=None if share > limits.refuted_percent else (),
         doubts=doubts,
         aside=NO_ACT if doubts == () and not certain else "",
     )
 
 
-LEAST_STEPS = 3
-"""So many steps with the same operators say what is usual."""
 UNREAD = "event "
 """The first word of the readers' notes on single events that are in the file and can't be read."""
 
@@ -366,76 +365,6 @@ def _unread(trace: Trace, limits: Limits) -> Finding | None:
         advice="Take the file as the profiler wrote it: a script that rewrote it may have written another unit of time,"
         " or numbers as text.",
     )
-
-
-def _lost_with_launches(facts: Facts, limits: Limits) -> Finding | None:
-    """Finds a step with the operators of the others whose launches stop for a while: they were lost with their work.
-
-    Of steps with equal operators, the median is what a step launches. A step of other work has other operators, and
-    one that has less to do, such as an expert without tokens, launches less here and there.
-    """
-    from tracetui.analysis.attribution.launch_calls import launch_calls
-
-    steps, trace = facts.recorded.steps.sort("start"), facts.trace
-    operators = trace.host.select("kind", "name", "start").filter(pl.col("kind") == "operator").sort("start")
-    if steps.height < LEAST_STEPS or not operators.height:
-        return None
-    start, begin = operators["start"].to_numpy(), steps["start"].to_numpy()
-    end = begin + steps["duration"].to_numpy()
-    end[:-1] = np.minimum(end[:-1], begin[1:])  # steps may overlap
-    step = np.searchsorted(begin, start, side="right") - 1
-    rows = operators.select("name", step=pl.Series(step)).filter(pl.Series((step >= 0) & (start < end[step])))
-    by_name = rows.group_by("step", "name").agg(n=pl.len()).group_by("step")
-    called = launch_calls(trace)["start"].sort().to_numpy()
-    calls = np.searchsorted(called, end) - np.searchsorted(called, begin)
-    found = by_name.agg(work=pl.struct("name", "n").hash().sum())
-    found = found.with_columns(calls=pl.Series(calls).gather(found["step"]))
-    of_work = found.with_columns(like=pl.len().over("work"), usual=pl.col("calls").median().over("work"))
-    found = of_work.filter(pl.col("usual") > 0).with_columns(lost=1 - pl.col("calls") / pl.col("usual"))
-    found = found.filter((pl.col("like") >= LEAST_STEPS) & (100 * pl.col("lost") > limits.refuted_percent))
-    whole = dict(
-        of_work.filter(pl.col("calls") >= pl.col("usual")).group_by("work").agg(pl.col("step").min()).iter_rows()
-    )
-
-    def launches(step: int) -> Ints:
-        """How many of a step's launches came before each of its operators."""
-        of_step = slice(*np.searchsorted(start, (begin[step], end[step])))
-        before: Ints = np.searchsorted(called, start[of_step]) - np.searchsorted(called, begin[step])
-        return before
-
-    def in_a_row(step: int, work: int, lost: float) -> bool:
-        """Whether most of what a step lacks is in one part of it, beside a step that lacks nothing."""
-        lacks = launches(whole[work]) - launches(step)
-        first, last = (int(np.argmax(lacks >= part * lacks[-1])) for part in (0.1, 0.9))
-        return lacks[-1] > 0 and last - first < (1 + lost) / 2 * lacks.size
-
-    found = found.sort("lost", "step", descending=[True, False])
-    told = [in_a_row(*row) for row in found.select("step", "work", "lost").iter_rows()]
-    lacking = found.filter(pl.Series(told, dtype=pl.Boolean))
-    if not lacking.height:
-        return None
-    worst = lacking.row(0, named=True)
-    number = steps["index"][worst["step"]]
-    share = words.percent(100 * worst["lost"])
-    return Finding(
-        "invalid",
-        f"Launches, and with them GPU events, are missing: {share} of those of step {number}, which has the operators"
-        " of the others",
-        evidence(
-            (f"launches of step {number}", worst["calls"], "", Query("timeline")),
-            ("of steps with the same operators, in the median", worst["usual"]),
-            ("such steps", lacking.height),
-        ),
-        f"{words.count(worst['calls'])} of {words.count(worst['usual'])} launches are there",
-        threshold=f"more than {words.percent(limits.refuted_percent)} of the launches",
-        advice=f"Leave the step out (--steps). {_FEWER_EVENTS}",
-    )
-
-
-_FEWER_EVENTS = (
-    "Record fewer steps; leave out what is not needed (with_stack, profile_memory, osrt); let the program end by"
-    " itself, after a synchronize, so that buffers are flushed."
-)
 
 
 def _kinds(told: list[Note]) -> str:

@@ -59,7 +59,8 @@ class Rate(Struct, frozen=True):
 def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     from tracetui.analysis.roofline.peaks import peaks_of
 
-    if (mislabelled := _mode_and_caps(facts, limits) or _name_and_capability(facts)) is not None:
+    mislabelled = _mode_and_caps(facts, limits) or _name_and_capability(facts) or _context_of_two_gpus(facts)
+    if mislabelled is not None:
         return mislabelled
     # peaks from another tool's recording hold at the clocks of that recording
     peaks = peaks_of(replace(facts.run, traces=(facts.trace,)), facts.trace, measured=False)
@@ -234,4 +235,35 @@ def _misnamed(title: str, name: str | None, elsewhere: str | None, stated: str) 
         threshold="the same compute capability",
         advice="Find out which GPU it was (nvidia-smi), or take the file as the profiler wrote it. The peaks of the"
         " named GPU are not used.",
+    )
+
+
+def _context_of_two_gpus(facts: Facts) -> Finding | None:
+    """Finds work of one context on several GPUs, though CUDA makes each context for one."""
+    trace = facts.trace
+    work = trace.device.select("name", "device", "context", "launch").drop_nulls()
+    # files that were mixed have equal contexts of several processes; 0 is none
+    by = pl.Series("by", trace.host["process"].gather(work["launch"]))
+    counts = work.with_columns(by).filter(pl.col("context") > 0).group_by("by", "context", "device").agg(n=pl.len())
+    counts = counts.filter(pl.len().over("by", "context") > 1).sort(
+        "by", "context", "n", descending=[False, False, True]
+    )
+    if not counts.height:
+        return None
+    context, of_it = (
+        counts["context"][0],
+        counts.filter(pl.struct("by", "context") == pl.struct("by", "context").first()),
+    )
+    gpus = words.listed([str(device) for device in of_it["device"].sort()], 4)
+    return Finding(
+        "critical",
+        f"Work of one context is on GPUs {gpus}, though a context belongs to one: which GPU did what is wrong",
+        tuple(
+            Evidence(f"activities of context {context} on GPU {device}", n, query=Query("kernels"))
+            for device, n in of_it.select("device", "n").head(6).iter_rows()
+        ),
+        " and ".join(words.count(n) for n in of_it["n"].head(6)),
+        threshold="one GPU for each context",
+        advice="Take the file as the profiler wrote it. Sums over all GPUs hold, what is said of each does not.",
+        doubts=("gpu", "shares", "whole"),
     )

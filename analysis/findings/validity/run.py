@@ -118,6 +118,8 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     if not clean or not profiled or (not measured.profiled_step_ns and not facts.step_ranges.frame.height):
         return Abstention("steps under the profiler: call profiler.step() after each")
     ratio = profiled / clean
+    if ratio * limits.ratio < 1 and max(measured.profiled_step_ns, default=profiled) < clean:
+        return _slower_without(profiled, clean)
     # one slow step among few is noise, not overhead of the profiler
     if ratio <= limits.ratio or min(measured.profiled_step_ns, default=profiled) <= clean:
         return None
@@ -143,6 +145,20 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
         ),
         advice="Compare only runs that were recorded with the same tool and flags"
         + (", or record with --no-stack." if "with_stack" in flags else "."),
+    )
+
+
+def _slower_without(profiled: float, clean: float) -> Finding:
+    """Says that something slows steps down that the recording does not have."""
+    return Finding(
+        "warning",
+        f"A step takes {words.number(clean / profiled)} times as long without the profiler as under it:"
+        f" {words.ns(clean)}, recorded {words.ns(profiled)}; what it waits for is not in this recording",
+        evidence(("step without the profiler", clean, "ns"), ("step under the profiler", profiled, "ns")),
+        f"{words.ns(clean)} / {words.ns(profiled)} = {words.number(clean / profiled)}",
+        advice="Record more steps, until what was loaded ahead is used up; keep other programs off the machine; and see"
+        " that run.json is this recording's.",
+        doubts=("host", "whole", "steps"),
     )
 
 
