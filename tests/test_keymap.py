@@ -160,7 +160,7 @@ async def test_an_app_without_wishes_has_the_defaults_after_one_that_had_some() 
 @pytest.mark.parametrize(
     ("tab", "key", "said"),
     [
-        ("overview", "v", "v works in tables: next table of this tab, where it has several"),
+        ("overview", "v", "v works in tables: next table of this tab, and the list of them"),
         ("kernels", "X", "X works in Timeline: show hidden lanes again"),
         ("memory", "full_stop", ""),
         ("kernels", "full_stop", "The details are closed: d opens them"),

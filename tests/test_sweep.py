@@ -429,7 +429,7 @@ async def test_enter_opens_a_points_run_and_compares_a_variant(reduction: Path) 
         await press(pilot, "enter", "ctrl+o")
         assert app.tab == "sweep"
         await press(pilot, "1")
-        await press(pilot, "0", "v", "enter")
+        await press(pilot, "0", "v", "enter", "enter")
         assert app.tab == "diff"
         assert [app.session.runs[side].path.parent.name for side in ("a", "b")] == [
             "batch=1,keep=1.0",

@@ -668,3 +668,23 @@ async def test_a_second_run_leaves_the_place_in_the_first_alone():
         assert app.view.table.cursor == 2
         await press(pilot, "9")
         assert "105.7 ms → 119.0 ms" in app.view.state.page.note
+
+
+async def test_the_list_of_tables_goes_with_the_next_key():
+    def listed() -> list[str]:
+        return [line.rstrip().rpartition("  ")[2].strip() for line in lines(app)[3:]]
+
+    async with opened(FP32, tab="host") as (app, pilot):
+        there = app.view.tables
+        assert "gaps" in there
+        assert "OS calls" not in there  # which this recording can't fill
+        await press(pilot, "v")
+        assert (app.view.kind, f"table 2/{len(there)}" in lines(app)[3]) == (there[1], True)
+        assert listed()[1 : len(there) + 1] == [f"> {table}" if at == 1 else table for at, table in enumerate(there)]
+        await press(pilot, "V", "V")
+        assert (app.view.kind, f"table {len(there)}/{len(there)}" in lines(app)[3]) == (there[-1], True)
+        for key in ("escape", "enter"):  # one level: neither the row nor what lies below it
+            await press(pilot, "V", "v", key)
+            assert (app.view.kind, len(app.view._stack), "v next" in screen_text(app)) == (there[-1], 1, False)
+        await press(pilot, "v", "v", "j")
+        assert (app.view.kind, app.view.table.cursor, "v next" in screen_text(app)) == (there[1], 1, False)

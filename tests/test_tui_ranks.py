@@ -44,7 +44,7 @@ async def test_the_late_rank_stands_out_and_enter_shows_it():
         assert "rank 1 beside the median rank" in lines(app)[2]
         await press(pilot, "escape", "v")
         assert "Arrivals" in lines(app)[2]
-        await press(pilot, "enter")
+        await press(pilot, "enter", "enter")
         assert lines(app)[4].split()[:2] == [">", "0"]
         assert "█" in lines(app)[5]
         await press(pilot, "escape", "v")

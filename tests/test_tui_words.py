@@ -31,7 +31,7 @@ async def test_an_empty_tab_offers_no_other_empty_table(snapshot, tab):
         assert " v " not in footer(app)
         assert " L " not in footer(app)
         await press(pilot, "7")
-        assert " v by range " in footer(app)
+        assert " v table 1/5 " in footer(app)
 
 
 @pytest.mark.parametrize(("tab", "said"), [("memory", "No memory in this recording."), ("host", "No host events")])
@@ -48,7 +48,7 @@ async def test_launches_without_a_place_in_time_do_not_lead_to_the_timeline():
         assert "Esc back" in footer(app)
         assert "timeline" not in footer(app)
         await press(pilot, "6")
-        assert "Enter launches  v all launches" in footer(app)
+        assert "Enter launches  v table 1/5" in footer(app)
 
 
 async def test_launches_with_a_place_in_time_lead_there():
