@@ -41,11 +41,13 @@ async def test_digits_and_tab_go_to_tabs():
 
 def test_all_tabs_fit_into_the_bar_and_the_active_one_is_whole():
     for case in itertools.product(
-        [(), ("collectives", "ranks")], tabs.TITLES, [40, 50, 60, 72, 80, 97, 98, 115, 116, 200]
+        [(), ("kernels", "host"), tabs.NAMES[1:-3], tabs.NAMES[1:-1]],
+        tabs.TITLES,
+        [40, 50, 60, 72, 80, 97, 98, 115, 116, 200],
     ):
-        extra, active, width = case
-        labels = tab_labels(active, width, extra)
-        shown = [tab.id for tab in tabs.TABS if not tab.optional or tab.id in (active, *extra)]
+        filled, active, width = case
+        labels = tab_labels(active, width, filled)
+        shown = [tab.id for tab in tabs.TABS if tab.id in (*tabs.ALWAYS, active, *filled)]
         whole = sum(len(tabs.TITLES[tab]) + 3 for tab in shown) + 1
         assert [tab for tab, _ in labels] == shown, case
         assert sum(len(label) + 1 for _, label in labels) - 1 <= width, case
@@ -520,7 +522,7 @@ async def test_a_narrow_terminal_still_shows_names_and_times():
         assert "selective_scan_fwd_kernel" in lines(app)[4]
         assert "2.308 ms" in lines(app)[4]
         assert "[2 Kernels]" in lines(app)[1]
-        assert lines(app)[1].endswith("9Di 0Sw TTi")
+        assert lines(app)[1].endswith("8 Fin T Tim")
         await pilot.resize_terminal(120, 30)
         await settle(pilot)
         assert "Occup" in lines(app)[3]
@@ -688,3 +690,26 @@ async def test_the_list_of_tables_goes_with_the_next_key():
             assert (app.view.kind, len(app.view._stack), "v next" in screen_text(app)) == (there[-1], 1, False)
         await press(pilot, "v", "v", "j")
         assert (app.view.kind, app.view.table.cursor, "v next" in screen_text(app)) == (there[1], 1, False)
+
+
+@pytest.mark.parametrize(
+    ("paths", "there"),
+    [
+        (["chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"], "1234567 8T"),
+        (["ncu/vim_full_raw.csv.gz"], "1268"),
+        (["memory/gpt_memory_snapshot.pickle.gz"], "14578"),
+    ],
+)
+async def test_the_bar_has_the_tabs_that_the_run_fills_and_every_key_opens_its_own(paths, there):
+    async with opened(*map(recorded, paths), size=(200, 24), tab="overview", cache=False) as (app, pilot):
+        keys = [
+            label.strip("[ ]")[0] for label in lines(app)[1].replace("  ", " ").split() if len(label.strip("[ ]")) == 1
+        ]
+        assert "".join(keys) == there.replace(" ", "")
+        for key, tab in tabs.BY_KEY.items():
+            await press(pilot, key)
+            assert app.tab == tab
+            assert f"[{key} {tabs.TITLES[tab]}]" in lines(app)[1]
+            if key not in keys:  # it says how to get what it shows
+                assert app.view.has_class("-blank")
+                assert len(screen_text(app).strip().splitlines()) > 5

@@ -308,7 +308,7 @@ class Shell:
         main = self.main
         if main is None or all(part.id != "header" for part in main.children):
             return
-        main.query_one(TabBar).offer(self._session.extra_tabs)
+        main.query_one(TabBar).offer(self._session.filled_tabs)
         size = size or self._app.size
         main.query_one("#too-small").display = size.width < LEAST_LINE[0] or size.height < LEAST_LINE[1]
         self._show_header(main, size.width)
