@@ -114,7 +114,7 @@ class Shell:
 
     def own(self, text: str) -> str:
         """Returns one of our own texts, in ASCII if that was requested."""
-        return to_ascii(text.replace("·", "-").replace("›", ">")) if self._session.ascii else text
+        return to_ascii(text) if self._session.ascii else text
 
     def say(self, message: str) -> None:
         """Shows a message in the footer until the next key."""
