@@ -59,7 +59,7 @@ SCHEMA = (
     Option("theme", "choice", "auto", "Colours of the screen; auto is dark, or ansi where colours are few or a line is "
            "slow", THEMES),
     Option("color", "choice", "auto", "How many colours there are; NO_COLOR in the environment means never", COLORS),
-    Option("ascii", "flag", False, "No characters outside ASCII; the default where the locale has no more, as LC_ALL=C"),
+    Option("ascii", "flag", False, "No characters outside ASCII; by default where the locale is of ASCII, as LC_ALL=C"),
     Option("low_bandwidth", "auto", "auto", "Few colours, and tables scroll by half pages; auto is on over SSH"),
     Option("mouse", "auto", "auto", "The mouse; auto is on, but off over SSH"),
     Option("driver", "choice", "auto", "What sends the screen: only what differs, or Textual's own",
