@@ -397,7 +397,7 @@ async def test_the_tab(reduction: Path) -> None:
         assert "keep 0.1 against 1: 0.1 is faster from batch 2.67 on" in text
         assert "step time, log-log" in text
         assert "8 points · step: median without a profiler, busy: under it" in text
-        await press(pilot, "L")
+        await press(pilot, "D")
         assert "samples per second, log-log" in screen_text(app)
         await press(pilot, "v")
         assert "speed-up" in screen_text(app)

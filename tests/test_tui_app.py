@@ -423,13 +423,13 @@ async def test_two_paths_open_the_diff():
         await press(pilot, "v")
         assert lines(app)[5].startswith(">aten::mm")
         assert "~ changed" in lines(app)[5]
-        await press(pilot, "M")
+        await press(pilot, "v")
         assert "VisionMamba_0" in lines(app)[5]
         await press(pilot, "v")
         assert any(line.startswith(">step ") for line in lines(app))
         await press(pilot, "v")
         assert "By count" in lines(app)[4]
-        await press(pilot, "x", "K")
+        await press(pilot, "x", "V", "V", "V", "V", "escape")
         assert "A(b) vim_tiny_fp16_bs4   B(a) vim_tiny_fp32_bs4" in lines(app)[0]
         assert "Kernels, per step  median 119.0 ms → 105.7 ms, -11.2 %, within noise" in lines(app)[2]
 
@@ -497,7 +497,7 @@ async def test_an_empty_trace_opens_with_empty_views(tmp_path):
 
 async def test_notes_say_what_was_repaired():
     async with opened(FP32) as (app, pilot):
-        await press(pilot, "N")
+        await press(pilot, "exclamation_mark")
         assert "85,869 of 85,869 events parsed" in screen_text(app)
         assert "720 repaired" in screen_text(app)
 
@@ -509,8 +509,8 @@ async def test_notes_say_what_of_run_json_could_not_be_used(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(document))
     async with opened(tmp_path, size=(140, 30)) as (app, pilot):
         of_trace = len(app.session.trace().notes)
-        assert f"{of_trace + 2} notes (N)" in lines(app)[0]
-        await press(pilot, "N")
+        assert f"{of_trace + 2} notes (!)" in lines(app)[0]
+        await press(pilot, "exclamation_mark")
         text = screen_text(app)
         assert text.index("gpt_small_ctx256.trace.json.gz") < text.index("run.json") < text.index("such as asleep")
         assert "1 skipped: status that is none" in text
@@ -560,7 +560,7 @@ async def test_ascii_shows_nothing_else():
             "v",
             "question_mark",
             "escape",
-            "N",
+            "exclamation_mark",
             "escape",
             "c",
             "escape",
@@ -578,7 +578,7 @@ async def test_quitting_has_the_code_of_success():
         assert not app.is_running
 
 
-@pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "N", "c", "o"])
+@pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "exclamation_mark", "c", "o"])
 async def test_ctrl_q_quits_in_dialogs_too(key):
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, key)

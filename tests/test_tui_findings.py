@@ -294,7 +294,7 @@ async def test_the_users_file_beside_the_recording_is_heard(tmp_path):
     async with opened(trace, tab="findings") as (app, pilot):
         assert "S2" not in [row["id"] for row in rows(app)]
         assert "2 notes" in lines(app)[0]
-        await press(pilot, "N")
+        await press(pilot, "exclamation_mark")
         # where the path lies decides where the lines break
         assert "there is no rule X9" in " ".join(screen_text(app).split())
         await press(pilot, "escape")
