@@ -32,8 +32,6 @@ class Tab:
     """``module:class`` below `tracetui.app.views`; imported on the first visit, since views bring Polars with them."""
     can: frozenset[str] = frozenset()
     """What can be done in it, and so which keys it has: `TABLE`, `GROUP`, …"""
-    optional: bool = False
-    """Whether the bar shows it only where the run has something for it (`Session.extra_tabs`), or while it is open."""
 
 
 def _rows(*abilities: str) -> frozenset[str]:
@@ -52,20 +50,22 @@ TABS = (
     Tab("diff", "Diff", "Diff", "9", "diff:DiffView", _rows(UNITS)),
     Tab("sweep", "Sweep", "Swp", "0", "sweep:SweepView", _rows()),
     Tab("timeline", "Timeline", "Time", "T", "timeline:TimelineView"),
-    Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(TIMELINE), optional=True),
-    Tab("ranks", "Ranks", "Rank", "U", "ranks:RanksView", _rows(), optional=True),
-    Tab("query", "Query", "SQL", "Q", "query:QueryView", _rows(OWN_FILTER), optional=True),
+    Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(TIMELINE)),
+    Tab("ranks", "Ranks", "Rank", "U", "ranks:RanksView", _rows()),
+    Tab("query", "Query", "SQL", "Q", "query:QueryView", _rows(OWN_FILTER)),
 )
 """In the order of the screen."""
 NAMES = tuple(tab.id for tab in TABS)
 BY_NAME = {tab.id: tab for tab in TABS}
 BY_KEY = {tab.key: tab.id for tab in TABS}
+ALWAYS = frozenset({"overview", "findings"})
+"""The tabs that say something of every run; the bar has others where the run fills them (`Session.filled_tabs`)."""
 TITLES = {tab.id: tab.title for tab in TABS}
 
 
-def shown(active: str, extra: Collection[str]) -> tuple[Tab, ...]:
-    """Returns the tabs of the bar: those that every run has, the optional ones in `extra`, and the active one."""
-    return tuple(tab for tab in TABS if not tab.optional or tab.id == active or tab.id in extra)
+def shown(active: str, filled: Collection[str]) -> tuple[Tab, ...]:
+    """Returns the tabs of the bar: those that every run has, those that this one fills, and the active one."""
+    return tuple(tab for tab in TABS if tab.id in ALWAYS or tab.id == active or tab.id in filled)
 
 
 def that_can(*abilities: str) -> frozenset[str]:

@@ -144,7 +144,7 @@ async def test_what_is_wrong_with_keys_is_said_on_the_screen(tmp_path, monkeypat
     async with opened(FP32, tab="kernels", settings=resolve({}, [], {})) as (app, pilot):
         assert "c is taken from table.columns" in app.session.runs["a"].warnings[0]
         assert app.session.runs["a"].warnings[0].startswith(str(tmp_path / "config.toml"))
-        await press(pilot, "N")
+        await press(pilot, "exclamation_mark")
         assert "is taken from" in " ".join(screen_text(app).split())
 
 
@@ -160,7 +160,7 @@ async def test_an_app_without_wishes_has_the_defaults_after_one_that_had_some() 
 @pytest.mark.parametrize(
     ("tab", "key", "said"),
     [
-        ("overview", "v", "v works in tables: next table of this tab, where it has several"),
+        ("overview", "v", "v works in tables: next table of this tab, and the list of them"),
         ("kernels", "X", "X works in Timeline: show hidden lanes again"),
         ("memory", "full_stop", ""),
         ("kernels", "full_stop", "The details are closed: d opens them"),

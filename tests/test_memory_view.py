@@ -103,7 +103,7 @@ async def test_v_walks_the_tables_that_there_are():
         assert seen == ["by stack", "by range", "long-lived", "steps", "segments", "by stack"]
         await press(pilot, "v", "v", "v", "v")
         assert "256.0 MiB" in screen_text(app)
-        await press(pilot, "enter")
+        await press(pilot, "enter", "enter")
         assert "0x" in screen_text(app)
         assert "free" in screen_text(app)
 
@@ -116,7 +116,7 @@ async def test_a_trace_shows_operators_and_modules():
         assert "aten::mm" in text
         await press(pilot, "v")
         assert "Mamba_3" in screen_text(app)
-        await press(pilot, "v", "enter")
+        await press(pilot, "v", "enter", "enter")
         assert "CrossEntropyLoss_0" in screen_text(app)
         await press(pilot, "escape", "v")
         assert "80.52 MiB" in screen_text(app)
@@ -134,7 +134,7 @@ async def test_out_of_memory_says_what_was_held_then(tmp_path):
         text = screen_text(app)
         assert "1.000 TiB" in text
         assert "5.000 MiB" in text
-        await press(pilot, "enter")
+        await press(pilot, "enter", "enter")
         assert "model_4.py:7 forward" in screen_text(app)
 
 

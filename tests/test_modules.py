@@ -276,7 +276,7 @@ async def test_the_tab_of_modules_goes_down_to_launches() -> None:
         await press(pilot, "escape", "down", "enter")
         assert app.view.state.page.id == "launches"
         assert app.view.state.page.frame["duration_ns"].sum() == frame["device_total_ns"][row]
-        await press(pilot, "escape", "i")
+        await press(pilot, "escape", "D")
         tree = app.view.icicle.source
         node = next(one for one in tree.roots if one.name == "VisionMamba_0")
         while inside := tree.children(node):

@@ -202,7 +202,7 @@ async def test_the_modules_tab_shows_ranges_where_there_are_no_modules() -> None
         assert "▾ train_step" in text
         assert "(not in any range)" in text
         await press(pilot, "v")
-        assert "This trace has one tree" in screen_text(app)
+        assert "This tab has one table" in screen_text(app)
         await press(pilot, "h")
         assert "▸ train_step" in screen_text(app)
         assert "forward_pass" not in screen_text(app)
@@ -224,7 +224,7 @@ async def test_the_modules_tab_shows_ranges_where_there_are_no_modules() -> None
 async def test_v_switches_between_modules_and_ranges() -> None:
     async with opened(VIM, tab="modules") as (app, pilot):
         assert "VisionMamba_0" in screen_text(app)
-        assert "v ranges" in screen_text(app)
+        assert "v table 1/2" in screen_text(app)
         await press(pilot, "v")
         assert "Ranges as a tree" in screen_text(app)
         assert "ProfilerStep" in screen_text(app)
@@ -247,7 +247,7 @@ async def test_the_host_tab_of_an_nsys_export(tmp_path: Path) -> None:
         assert "Critical path" in screen_text(app).splitlines()[2]
         await press(pilot, "v")
         assert "cudaLaunchKernel" in screen_text(app)
-        await press(pilot, "v", "v")
+        await press(pilot, "v", "v", "enter")
         assert "trainer" in screen_text(app)
 
 

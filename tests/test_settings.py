@@ -300,3 +300,17 @@ def test_a_file_that_can_not_be_read_is_said_once(places, command, capsys) -> No
     places.project.write_text("theme =")
     assert main(command) == 0
     assert capsys.readouterr().err.count(f"{places.project}: Invalid value") == 1
+
+
+@pytest.mark.parametrize(
+    ("variables", "ascii"),
+    [
+        ({}, False), ({"LC_ALL": "C"}, True), ({"LANG": "POSIX"}, True), ({"LC_ALL": "C.UTF-8", "LANG": "C"}, False),
+        ({"LC_CTYPE": "C.UTF-8", "LANG": "C"}, True), ({"LC_CTYPE": "C.UTF-8"}, False),
+        ({"LANG": "de_DE.UTF-8"}, False),
+        ({"LANG": "de_DE.ISO-8859-1@euro"}, True), ({"LANG": "de_DE"}, False),
+        ({"LC_ALL": "C", "TRACETUI_ASCII": "false"}, False),
+    ],
+)  # fmt: skip
+def test_a_locale_of_ascii_asks_for_ascii(variables, ascii):
+    assert resolve({}, [], variables).ascii is ascii

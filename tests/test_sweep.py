@@ -397,7 +397,7 @@ async def test_the_tab(reduction: Path) -> None:
         assert "keep 0.1 against 1: 0.1 is faster from batch 2.67 on" in text
         assert "step time, log-log" in text
         assert "8 points · step: median without a profiler, busy: under it" in text
-        await press(pilot, "L")
+        await press(pilot, "D")
         assert "samples per second, log-log" in screen_text(app)
         await press(pilot, "v")
         assert "speed-up" in screen_text(app)
@@ -429,7 +429,7 @@ async def test_enter_opens_a_points_run_and_compares_a_variant(reduction: Path) 
         await press(pilot, "enter", "ctrl+o")
         assert app.tab == "sweep"
         await press(pilot, "1")
-        await press(pilot, "0", "v", "enter")
+        await press(pilot, "0", "v", "enter", "enter")
         assert app.tab == "diff"
         assert [app.session.runs[side].path.parent.name for side in ("a", "b")] == [
             "batch=1,keep=1.0",

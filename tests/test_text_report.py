@@ -94,8 +94,19 @@ def test_several_ranks_name_the_straggler() -> None:
     said = " ".join(text.split())
     assert "In the program rank 1 has 1.975 ms more GPU work per step than the median rank" in said
     assert "1.47 times as many blocks" in said  # its batch is 1.5 times the other's
-    assert "Below: rank 1" in text
-    assert text.index("Ranks (per step as recorded") < text.index("Below: rank 1") < text.index("Rank    1 of 2")
+    # who is late and what to do about it first, then the rest about the job, then the rank's own tables
+    order = [
+        "The job",
+        "Below: rank 1",
+        "Findings (",
+        "S20",
+        "More on the job",
+        "Ranks (per step as recorded",
+        "Rank    1 of 2",
+    ]
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    assert text[: text.index("S20")].count("\n") < 24
 
 
 def test_skipped_events_are_reported() -> None:

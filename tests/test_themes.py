@@ -172,6 +172,8 @@ async def test_a_theme_of_more_colours_than_there_are_is_refused_with_a_reason()
     [
         ("linux", "", "16"), ("screen", "", "16"), ("xterm-16color", "", "16"), ("xterm-256color", "", "auto"),
         ("xterm-kitty", "", "auto"), ("linux", "truecolor", "auto"), ("tmux-256color", "24bit", "auto"),
+        ("vt100", "", "never"), ("vt220-8bit", "", "never"), ("xterm-mono", "", "never"),
+        ("vt100", "truecolor", "auto"),
     ],
 )  # fmt: skip
 def test_a_terminal_of_sixteen_colours_gets_the_theme_for_them(monkeypatch, term, colorterm, found) -> None:

@@ -41,11 +41,13 @@ async def test_digits_and_tab_go_to_tabs():
 
 def test_all_tabs_fit_into_the_bar_and_the_active_one_is_whole():
     for case in itertools.product(
-        [(), ("collectives", "ranks")], tabs.TITLES, [40, 50, 60, 72, 80, 97, 98, 115, 116, 200]
+        [(), ("kernels", "host"), tabs.NAMES[1:-3], tabs.NAMES[1:-1]],
+        tabs.TITLES,
+        [40, 50, 60, 72, 80, 97, 98, 115, 116, 200],
     ):
-        extra, active, width = case
-        labels = tab_labels(active, width, extra)
-        shown = [tab.id for tab in tabs.TABS if not tab.optional or tab.id in (active, *extra)]
+        filled, active, width = case
+        labels = tab_labels(active, width, filled)
+        shown = [tab.id for tab in tabs.TABS if tab.id in (*tabs.ALWAYS, active, *filled)]
         whole = sum(len(tabs.TITLES[tab]) + 3 for tab in shown) + 1
         assert [tab for tab, _ in labels] == shown, case
         assert sum(len(label) + 1 for _, label in labels) - 1 <= width, case
@@ -421,13 +423,13 @@ async def test_two_paths_open_the_diff():
         await press(pilot, "v")
         assert lines(app)[5].startswith(">aten::mm")
         assert "~ changed" in lines(app)[5]
-        await press(pilot, "M")
+        await press(pilot, "v")
         assert "VisionMamba_0" in lines(app)[5]
         await press(pilot, "v")
         assert any(line.startswith(">step ") for line in lines(app))
         await press(pilot, "v")
         assert "By count" in lines(app)[4]
-        await press(pilot, "x", "K")
+        await press(pilot, "x", "V", "V", "V", "V", "escape")
         assert "A(b) vim_tiny_fp16_bs4   B(a) vim_tiny_fp32_bs4" in lines(app)[0]
         assert "Kernels, per step  median 119.0 ms → 105.7 ms, -11.2 %, within noise" in lines(app)[2]
 
@@ -495,7 +497,7 @@ async def test_an_empty_trace_opens_with_empty_views(tmp_path):
 
 async def test_notes_say_what_was_repaired():
     async with opened(FP32) as (app, pilot):
-        await press(pilot, "N")
+        await press(pilot, "exclamation_mark")
         assert "85,869 of 85,869 events parsed" in screen_text(app)
         assert "720 repaired" in screen_text(app)
 
@@ -507,8 +509,8 @@ async def test_notes_say_what_of_run_json_could_not_be_used(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(document))
     async with opened(tmp_path, size=(140, 30)) as (app, pilot):
         of_trace = len(app.session.trace().notes)
-        assert f"{of_trace + 2} notes (N)" in lines(app)[0]
-        await press(pilot, "N")
+        assert f"{of_trace + 2} notes (!)" in lines(app)[0]
+        await press(pilot, "exclamation_mark")
         text = screen_text(app)
         assert text.index("gpt_small_ctx256.trace.json.gz") < text.index("run.json") < text.index("such as asleep")
         assert "1 skipped: status that is none" in text
@@ -520,7 +522,7 @@ async def test_a_narrow_terminal_still_shows_names_and_times():
         assert "selective_scan_fwd_kernel" in lines(app)[4]
         assert "2.308 ms" in lines(app)[4]
         assert "[2 Kernels]" in lines(app)[1]
-        assert lines(app)[1].endswith("9Di 0Sw TTi")
+        assert lines(app)[1].endswith("8 Fin T Tim")
         await pilot.resize_terminal(120, 30)
         await settle(pilot)
         assert "Occup" in lines(app)[3]
@@ -558,7 +560,7 @@ async def test_ascii_shows_nothing_else():
             "v",
             "question_mark",
             "escape",
-            "N",
+            "exclamation_mark",
             "escape",
             "c",
             "escape",
@@ -576,7 +578,7 @@ async def test_quitting_has_the_code_of_success():
         assert not app.is_running
 
 
-@pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "N", "c", "o"])
+@pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "exclamation_mark", "c", "o"])
 async def test_ctrl_q_quits_in_dialogs_too(key):
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, key)
@@ -668,3 +670,46 @@ async def test_a_second_run_leaves_the_place_in_the_first_alone():
         assert app.view.table.cursor == 2
         await press(pilot, "9")
         assert "105.7 ms → 119.0 ms" in app.view.state.page.note
+
+
+async def test_the_list_of_tables_goes_with_the_next_key():
+    def listed() -> list[str]:
+        return [line.rstrip().rpartition("  ")[2].strip() for line in lines(app)[3:]]
+
+    async with opened(FP32, tab="host") as (app, pilot):
+        there = app.view.tables
+        assert "gaps" in there
+        assert "OS calls" not in there  # which this recording can't fill
+        await press(pilot, "v")
+        assert (app.view.kind, f"table 2/{len(there)}" in lines(app)[3]) == (there[1], True)
+        assert listed()[1 : len(there) + 1] == [f"> {table}" if at == 1 else table for at, table in enumerate(there)]
+        await press(pilot, "V", "V")
+        assert (app.view.kind, f"table {len(there)}/{len(there)}" in lines(app)[3]) == (there[-1], True)
+        for key in ("escape", "enter"):  # one level: neither the row nor what lies below it
+            await press(pilot, "V", "v", key)
+            assert (app.view.kind, len(app.view._stack), "v next" in screen_text(app)) == (there[-1], 1, False)
+        await press(pilot, "v", "v", "j")
+        assert (app.view.kind, app.view.table.cursor, "v next" in screen_text(app)) == (there[1], 1, False)
+
+
+@pytest.mark.parametrize(
+    ("paths", "there"),
+    [
+        (["chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"], "1234567 8T"),
+        (["ncu/vim_full_raw.csv.gz"], "1268"),
+        (["memory/gpt_memory_snapshot.pickle.gz"], "14578"),
+    ],
+)
+async def test_the_bar_has_the_tabs_that_the_run_fills_and_every_key_opens_its_own(paths, there):
+    async with opened(*map(recorded, paths), size=(200, 24), tab="overview", cache=False) as (app, pilot):
+        keys = [
+            label.strip("[ ]")[0] for label in lines(app)[1].replace("  ", " ").split() if len(label.strip("[ ]")) == 1
+        ]
+        assert "".join(keys) == there.replace(" ", "")
+        for key, tab in tabs.BY_KEY.items():
+            await press(pilot, key)
+            assert app.tab == tab
+            assert f"[{key} {tabs.TITLES[tab]}]" in lines(app)[1]
+            if key not in keys:  # it says how to get what it shows
+                assert app.view.has_class("-blank")
+                assert len(screen_text(app).strip().splitlines()) > 5

@@ -195,7 +195,7 @@ async def test_what_was_set_aside_says_why_and_who_abstained_what_is_missing(sai
     )
     async with opened(FP32, tab="findings") as (app, pilot):
         assert lines(app)[4].startswith(">x invalid")
-        assert "v set aside" in lines(app)[-1]
+        assert "v table 1/3" in lines(app)[-1]
         await press(pilot, "v")
         assert [row["by"] for row in rows(app)] == ["V9", "K14", "silenced: not ours to mend"]
         assert "V9 refutes what it rests on" in screen_text(app)
@@ -215,7 +215,7 @@ async def test_a_clean_run_says_what_was_looked_for(said):
     said(Findings((), abstained=(Abstention("x", "T1"),), checked=tuple("abc")))
     async with opened(FP32, tab="findings") as (app, pilot):
         assert "Nothing found: 3 rules looked, 1 could not for want of evidence." in screen_text(app)
-        assert "v set aside" in lines(app)[-1]
+        assert "v table 1/3" in lines(app)[-1]
         await press(pilot, "enter", "d", "y", "w", "Y", "slash", "escape", "v")
         assert "Nothing was set aside" in screen_text(app)
         await press(pilot, "v")
@@ -294,7 +294,7 @@ async def test_the_users_file_beside_the_recording_is_heard(tmp_path):
     async with opened(trace, tab="findings") as (app, pilot):
         assert "S2" not in [row["id"] for row in rows(app)]
         assert "2 notes" in lines(app)[0]
-        await press(pilot, "N")
+        await press(pilot, "exclamation_mark")
         # where the path lies decides where the lines break
         assert "there is no rule X9" in " ".join(screen_text(app).split())
         await press(pilot, "escape")
@@ -328,7 +328,7 @@ async def test_of_two_runs_there_is_a_table_of_what_both_say():
 async def test_of_one_run_there_is_no_such_table():
     async with opened(FP32, tab="findings") as (app, pilot):
         await press(pilot, "v", "v")
-        assert "v findings" in lines(app)[-1]
+        assert "v table 3/3" in lines(app)[-1]
         await press(pilot, "v")
         assert lines(app)[2].startswith(" Findings ")
 

@@ -152,7 +152,7 @@ async def test_a_failed_open_is_one_line_and_exit_code_1(tmp_path):
         text = screen_text(app)
         assert "bad.json:notatrace" in "".join(text.split())  # a long path breaks anywhere
         assert "q quit" in text
-        for key in ("2", "slash", "o", "N", "x", "R", "escape"):
+        for key in ("2", "slash", "o", "exclamation_mark", "x", "R", "escape"):
             await press(pilot, key)
         await pilot.press("q")
         await pilot.pause()

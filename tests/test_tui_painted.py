@@ -102,9 +102,9 @@ async def test_the_picture_of_launches_paints_lines_that_have_changed(monkeypatc
         await press(pilot, "down")
         assert 0 < len(lines) <= 2  # the mark on the axis, the legend
         lines.clear()
-        await press(pilot, "i")
+        await press(pilot, "D")
         assert not picture.display
-        await press(pilot, "i")
+        await press(pilot, "D")
         assert picture.size.height == height
         assert "by duration" in screen_text(app)
 

@@ -23,13 +23,13 @@ def test_launches_have_a_histogram() -> None:
         async with opened(FP32) as (app, pilot):
             await press(pilot, "2", "enter")
             assert "launches, by duration" not in screen_text(app)
-            assert "i histogram" in screen_text(app)
-            await press(pilot, "i")
+            assert "D histogram" in screen_text(app)
+            await press(pilot, "D")
             text = screen_text(app)
             assert "launches, by duration" in text
             assert "m = median" in text
-            assert "i hide" in text
-            await press(pilot, "i")
+            assert "D hide" in text
+            await press(pilot, "D")
             assert "launches, by duration" not in screen_text(app)
 
     screen(drive)
@@ -83,7 +83,7 @@ def test_the_histogram_is_of_what_the_filter_keeps() -> None:
 def test_the_keys_say_where_they_lead_where_they_lead_nowhere() -> None:
     async def drive() -> None:
         async with opened(FP32) as (app, pilot):
-            await press(pilot, "2", "i")
+            await press(pilot, "2", "D")
             assert "Enter on a kernel opens" in screen_text(app)
             await press(pilot, "L")
             assert "Enter on a kernel opens" in screen_text(app)
@@ -167,8 +167,8 @@ def test_the_icicle_of_the_modules() -> None:
         async with opened(FP32) as (app, pilot):
             await press(pilot, "5")
             table = screen_text(app)
-            assert "i icicle" in table
-            await press(pilot, "i")
+            assert "D icicle" in table
+            await press(pilot, "D")
             text = screen_text(app)
             assert "Esc table" in text
             assert "VisionMamba_0 98.1 % ──" in text
@@ -188,7 +188,7 @@ def test_the_icicle_of_the_modules() -> None:
             assert "Block_" in screen_text(app)
             await press(pilot, "greater_than_sign")
             assert "The largest is first here" in screen_text(app)
-            await press(pilot, "i")
+            await press(pilot, "D")
             chosen = tree(app).current
             assert chosen is not None
             assert str(chosen["name"]).startswith("Block_")
@@ -201,7 +201,7 @@ def test_the_icicle_of_the_modules() -> None:
 def test_the_icicle_is_of_what_the_filter_keeps() -> None:
     async def drive() -> None:
         async with opened(FP32, size=(120, 40)) as (app, pilot):
-            await press(pilot, "5", "i")
+            await press(pilot, "5", "D")
             await press(pilot, "slash", *"block_7", "enter")
             text = screen_text(app)
             assert "Block ×24" not in text
@@ -219,9 +219,9 @@ def test_times_per_call_make_no_icicle() -> None:
         async with opened(FP32) as (app, pilot):
             await press(pilot, "5")
             app.session.per = "call"
-            await press(pilot, "i")
+            await press(pilot, "D")
             assert "per call can't be added up" in screen_text(app)
-            assert "i icicle" in screen_text(app) or tree(app).display
+            assert "D icicle" in screen_text(app) or tree(app).display
 
     screen(drive)
 
@@ -234,7 +234,7 @@ def test_the_pictures_in_ascii() -> None:
             await press(pilot, "2", "enter")
             assert "m = median" in screen_text(app)
             assert screen_text(app).isascii()
-            await press(pilot, "5", "i", "j", "enter", "j")
+            await press(pilot, "5", "D", "j", "enter", "j")
             assert "Block x24" in screen_text(app)
             assert screen_text(app).isascii()
 
@@ -244,7 +244,7 @@ def test_the_pictures_in_ascii() -> None:
 def test_what_is_asked_for_is_found_in_the_icicle() -> None:
     async def drive() -> None:
         async with opened(FP32, size=(120, 40)) as (app, pilot):
-            await press(pilot, "5", "i", "j", "j", "j", "l", "h", "k")
+            await press(pilot, "5", "D", "j", "j", "j", "l", "h", "k")
             view = app.view
             assert "Mixer ×24" in screen_text(app).splitlines()[-2]
             view.go_to("Mamba_18")  # type: ignore[union-attr]

@@ -38,13 +38,13 @@ async def test_the_late_rank_stands_out_and_enter_shows_it():
         assert "! late" in lines(app)[5]
         assert "late: rank 1" in lines(app)[2]
         drawn = lines(app)[3]
-        await press(pilot, "L")
+        await press(pilot, "D")
         assert lines(app)[3] != drawn
         await press(pilot, "down", "x")
         assert "rank 1 beside the median rank" in lines(app)[2]
         await press(pilot, "escape", "v")
         assert "Arrivals" in lines(app)[2]
-        await press(pilot, "enter")
+        await press(pilot, "enter", "enter")
         assert lines(app)[4].split()[:2] == [">", "0"]
         assert "█" in lines(app)[5]
         await press(pilot, "escape", "v")
@@ -62,13 +62,13 @@ async def test_the_late_rank_stands_out_and_enter_shows_it():
 
 async def test_z_goes_through_the_collectives_that_a_rank_came_latest_to():
     async with opened(JOB, size=(80, 24)) as (app, pilot):
-        await press(pilot, "U", "z")
+        await press(pilot, "U", "L")
         assert "Arrivals" in lines(app)[2]
         found = app.view._job().collectives.filter(pl.col("last_rank").is_not_null())
         late = found.sort("late_ns", "instance", descending=[True, False])
         assert app.view.table.current["instance"] == late["instance"][0]
         assert f"1 of {late.height}: rank {late['last_rank'][0]} came" in screen_text(app)
-        await press(pilot, "z")
+        await press(pilot, "L")
         assert app.view.table.current["instance"] == late["instance"][1]
         await press(pilot, "enter")
         assert "from first arrival to end" in lines(app)[2]

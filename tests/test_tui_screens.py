@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from keys_page import page
+from keys_page import LETTERS, page, shared_letters
 from sample_runs import SWEEP, VIM, VIM_FP16, recorded
 from tui_pilot import opened, press, screen_text, settle
 
@@ -42,8 +42,8 @@ async def test_tab(tab):
     ("name", "pressed", "options"),
     [
         ("launches", ["enter"], {"tab": "kernels"}),
-        ("histogram", ["enter", "i", "L"], {"tab": "kernels"}),
-        ("icicle", ["i", "j", "j"], {"tab": "modules"}),
+        ("histogram", ["enter", "D", "L"], {"tab": "kernels"}),
+        ("icicle", ["D", "j", "j"], {"tab": "modules"}),
         ("details", ["d"], {"tab": "kernels"}),
         ("help", ["question_mark"], {"tab": "modules"}),
         ("columns", ["c"], {"tab": "kernels"}),
@@ -79,3 +79,7 @@ async def test_ranks():
 def test_the_page_of_keys():
     text = page()
     compare(ROOT / "docs" / "reference" / "keys.md", text)
+
+
+def test_a_letter_of_several_commands_is_listed_with_what_these_have_in_common():
+    assert shared_letters() == set(LETTERS)

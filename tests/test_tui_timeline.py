@@ -60,7 +60,7 @@ async def test_zooms_and_pans_by_the_keys_of_perfetto_vi_and_the_arrows():
         assert "The whole recording is in sight: w zooms in" in screen_text(app)
         await press(pilot, "w", *"hhhhh")
         assert "The recording begins here" in screen_text(app)
-        await press(pilot, "V")
+        await press(pilot, "semicolon")
         assert "Arrows of the selected event: hidden" in screen_text(app)
 
 
@@ -115,11 +115,7 @@ async def test_same_name():
         await press(pilot, "escape", "n")
         assert selected(app) != here
         assert shown.timeline.name(shown.selected) == name
-        await press(pilot, "N")  # without a search, the notes as in any tab
-        assert len(app.screen_stack) == 2
-        await press(pilot, "escape")
-        assert shown.timeline.name(shown.selected) == name
-        await press(pilot, "b")
+        await press(pilot, "N")
         assert selected(app) == here
 
 
@@ -306,10 +302,10 @@ async def test_folds_pins_and_hides_lanes():
         lines = len(shown.lanes.lines)
         await press(pilot, "space")
         assert len(shown.lanes.lines) == lines - 3
-        await press(pilot, "space", "p")
+        await press(pilot, "space", "underscore")
         assert shown.lanes.lines[0][0] == shown.lanes.lines[shown.cursor][0]
         assert kind(app) == "modules"
-        await press(pilot, "p")
+        await press(pilot, "underscore")
         assert shown.timeline.lanes[shown.lanes.lines[0][0]].kind == "steps"
         await press(pilot, "x")
         assert kind(app) != "modules"
@@ -364,7 +360,7 @@ async def test_a_recording_without_times_says_so():
 @pytest.mark.parametrize("name", ["nsys/gpt_small_ctx256.sqlite.gz", "jax/h200.trace.json.gz"])
 async def test_recordings_of_other_tools(name):
     async with opened(recorded(name), tab="timeline", size=(120, 40)) as (app, pilot):
-        await press(pilot, "full_stop", "f", "f", "i", "escape", "n", "b", "z", "F", "enter")
+        await press(pilot, "full_stop", "f", "f", "i", "escape", "n", "N", "z", "F", "enter")
         assert app.tab == "kernels"
 
 
@@ -377,21 +373,21 @@ async def test_names_that_a_terminal_would_obey_are_shown_as_text():
 async def test_bookmarks_are_set_visited_in_turn_and_taken_away():
     async with opened(FP32) as (app, pilot):
         await press(pilot, "T", "apostrophe")
-        assert "No bookmark is set: B sets one at the cursor" in screen_text(app)
+        assert 'No bookmark is set: " sets one at the cursor' in screen_text(app)
         shown = picture(app)
-        await press(pilot, "B")
+        await press(pilot, "quotation_mark")
         first = selected(app)
         assert "Bookmark set (1 in all): ' goes from one to the next" in screen_text(app)
         await press(pilot, "full_stop", "full_stop", "full_stop")
         second = selected(app)
-        await press(pilot, "B", *["w"] * 9, "comma")
+        await press(pilot, "quotation_mark", *["w"] * 9, "comma")
         assert "B" in screen_text(app).splitlines()[3]  # the ruler
         await press(pilot, "apostrophe")
         assert selected(app) == second
         await press(pilot, "apostrophe")
         assert selected(app) == first
         assert "Bookmark 1 of 2" in screen_text(app)
-        await press(pilot, "B")
+        await press(pilot, "quotation_mark")
         assert "Bookmark removed (1 left)" in screen_text(app)
         await press(pilot, "apostrophe")
         assert selected(app) == second
@@ -436,7 +432,7 @@ async def test_an_arrow_leads_from_the_launch_to_the_kernel(ascii):
         assert "strm 7" in rows[above]
         assert rows[below].startswith(">")
         assert above < below
-        await press(pilot, "V")
+        await press(pilot, "semicolon")
         assert not any(head in row[15:] for row in pictured())
 
 
@@ -468,7 +464,7 @@ async def test_the_list_of_gaps_leads_to_each_and_the_area_to_what_ran_in_it():
 async def test_ranks_are_shown_together_and_one_alone_again():
     async with opened(recorded("chrome/ddp_vit_small_2ranks"), tab="timeline") as (app, pilot):
         alone = picture(app).timeline
-        await press(pilot, "r")
+        await press(pilot, "ampersand")
         await write(pilot, "0-7")
         await press(pilot, "enter")
         assert "no rank 0-7 here" in screen_text(app)
@@ -488,7 +484,7 @@ async def test_ranks_are_shown_together_and_one_alone_again():
         assert "arrives: r" in screen_text(app)
         await press(pilot, "left_square_bracket")
         assert app.session.scope.window is None
-        await press(pilot, "r", "enter")
+        await press(pilot, "ampersand", "enter")
         assert picture(app).timeline.trace is alone.trace
         assert "r0 steps" not in screen_text(app)
 

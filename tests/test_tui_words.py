@@ -29,9 +29,9 @@ def snapshot():
 async def test_an_empty_tab_offers_no_other_empty_table(snapshot, tab):
     async with opened(snapshot, tab=tab, cache=False) as (app, pilot):
         assert " v " not in footer(app)
-        assert " L " not in footer(app)
+        assert " D " not in footer(app)
         await press(pilot, "7")
-        assert " v by range " in footer(app)
+        assert " v table 1/5 " in footer(app)
 
 
 @pytest.mark.parametrize(("tab", "said"), [("memory", "No memory in this recording."), ("host", "No host events")])
@@ -48,7 +48,7 @@ async def test_launches_without_a_place_in_time_do_not_lead_to_the_timeline():
         assert "Esc back" in footer(app)
         assert "timeline" not in footer(app)
         await press(pilot, "6")
-        assert "Enter launches  v all launches" in footer(app)
+        assert "Enter launches  v table 1/5" in footer(app)
 
 
 async def test_launches_with_a_place_in_time_lead_there():
@@ -63,7 +63,7 @@ async def test_files_carry_a_letter_only_where_two_runs_are_open():
     paths = [recorded(f"chrome/vim_tiny_fp{bits}_bs4.pt.trace.json.gz") for bits in (32, 16)]
     for number, expected in ((1, False), (2, True)):
         async with opened(*paths[:number]) as (app, pilot):
-            await press(pilot, "N")
+            await press(pilot, "exclamation_mark")
             lines = app.screen.text.splitlines()
             assert lines[0].startswith("A  ") is expected
             assert any(line.startswith("B  ") for line in lines) is expected
@@ -84,7 +84,7 @@ def test_help_goes_on_below_its_own_first_line():
         for line in lines.splitlines():
             assert len(line) <= width, case
             assert line.startswith("  ") or line in {command.group for command in commands.COMMANDS} | {
-                "What / understands", "Columns",
+                "What / understands", "Columns", tabs.TITLES[tab],
             }, case  # fmt: skip
 
 
@@ -128,8 +128,8 @@ def test_what_a_rule_looks_for_is_plain_text(rule):
 @pytest.mark.parametrize(
     ("tab", "said"),
     [
-        ("diff", {"enter": "There are no rows here", "v": "o opens one", "M": "There is no second run to compare"}),
-        ("sweep", {"enter": "There are no rows here", "v": "are empty too", "L": "not part of a sweep"}),
+        ("diff", {"enter": "There are no rows here", "v": "o opens one"}),
+        ("sweep", {"enter": "There are no rows here", "v": "are empty too", "D": "not part of a sweep"}),
         ("collectives", {"enter": "There are no rows here", "v": "are empty too"}),
     ],
 )

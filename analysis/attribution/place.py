@@ -353,7 +353,7 @@ def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
     """The frame of each row that has one of its own."""
     host = trace.host
     names: pl.Series = host["name"].gather(_or_null(rows))
-    named = of_kinds(host["kind"], "python")[rows] | (rows < 0) if rows.size else rows
+    named = of_kinds(host["kind"], "python")[rows] | (rows < 0) if host.height else rows < 0
     if named.all():
         return names
     stacks = host["stack"].gather(_or_null(rows)).cast(pl.String)

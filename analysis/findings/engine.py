@@ -204,7 +204,8 @@ def _sifted(
             suppressed.append(Suppressed(finding, finding.aside))
         else:
             kept.append(against.doubted(finding, bases))
-    of_limit = {rule.id for rule, _ in heard if limit and rule.limit == limit}
+    # a late rank limits the job, whatever its own step waits for
+    of_limit = {rule.id for rule, _ in heard if rule.limit and rule.limit in (limit, "ranks")}
     kept.sort(key=lambda finding: place(finding, of_limit))
     return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 

@@ -133,13 +133,14 @@ def _settled(arguments: argparse.Namespace) -> Settings:
 
 def explain(error: Exception) -> int:
     """One line on standard error for what went wrong, and the exit code that goes with it."""
+    from tracetui.app.settings.schema import in_ascii
     from tracetui.app.text.fitting import printable
 
     if isinstance(error, UsageError):
         code, line = USAGE, str(error)
     else:
         code, line = UNREADABLE, _unreadable(error)
-    print(f"tracetui: {printable(line)}", file=sys.stderr)
+    print(f"tracetui: {printable(line, ascii=in_ascii(os.environ))}", file=sys.stderr)
     return code
 
 

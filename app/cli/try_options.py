@@ -37,8 +37,8 @@ class Options(Common):
     """
 
     usage: ClassVar[str] = (
-        "tracetui try [RUN] [options] -- python SCRIPT …\n       tracetui try RUN [FINDING ...] [options]\n"
-        "       tracetui try RUN [FINDING ...] -- python CHANGED_SCRIPT …"
+        "tracetui try [RUN] [options] -- python SCRIPT ...\n       tracetui try RUN [FINDING ...] [options]\n"
+        "       tracetui try RUN [FINDING ...] -- python CHANGED_SCRIPT ..."
     )
     path: Path | None = option(nargs="?", type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
     findings: list[str] = option(

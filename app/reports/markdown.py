@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tracetui.app.reports.open_command import spelled
 from tracetui.app.reports.parts import Block, Chart, Command, Facts, FindingList, Part, Sentences, Title, rows_shown
 from tracetui.app.text.escaping import code, fenced, plain
+from tracetui.app.text.fitting import to_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +20,8 @@ def markdown(parts: Iterable[Part], layout: Layout) -> str:
     lines: list[str] = []
     for part in parts:
         lines += _lines(part, layout)
-    return "\n".join(lines).rstrip("\n") + "\n"
+    text = "\n".join(lines).rstrip("\n") + "\n"
+    return to_ascii(text) if layout.ascii else text
 
 
 def _lines(part: Part, layout: Layout) -> list[str]:

@@ -356,6 +356,8 @@ class Keyboard:
                 if item.key == TABS[0]:
                     self._shell.prompt.complete()
                 return False
+        elif (view := self._shell.view) is not None and view.uses_up(item.key):
+            return True
         elif self._waits(item):
             return self._early is not None
         await self._dispatch(item)
@@ -447,5 +449,7 @@ class Keyboard:
             if prompt.line.value != question.value:
                 kept.append(Fill(prompt.line.value))
             prompt.close()
+        if kept:
+            self._shell.say("")  # no longer waiting
         self._gate.put_first(kept)
         return bool(kept)

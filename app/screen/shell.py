@@ -114,7 +114,7 @@ class Shell:
 
     def own(self, text: str) -> str:
         """Returns one of our own texts, in ASCII if that was requested."""
-        return to_ascii(text.replace("·", "-").replace("›", ">")) if self._session.ascii else text
+        return to_ascii(text) if self._session.ascii else text
 
     def say(self, message: str) -> None:
         """Shows a message in the footer until the next key."""
@@ -308,7 +308,7 @@ class Shell:
         main = self.main
         if main is None or all(part.id != "header" for part in main.children):
             return
-        main.query_one(TabBar).offer(self._session.extra_tabs)
+        main.query_one(TabBar).offer(self._session.filled_tabs)
         size = size or self._app.size
         main.query_one("#too-small").display = size.width < LEAST_LINE[0] or size.height < LEAST_LINE[1]
         self._show_header(main, size.width)

@@ -349,7 +349,7 @@ class TracetuiApp(App[None]):
             else:
                 self.screen.focus_previous()
             return
-        names = [tab.id for tab in tabs.shown(self.tab, self.session.extra_tabs)]
+        names = [tab.id for tab in tabs.shown(self.tab, self.session.filled_tabs)]
         self.navigation.to_tab(names[(names.index(self.tab) + step) % len(names)])
 
     def action_gaps(self) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from pathlib import Path
 
+    import polars as pl
+
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.selection import Selection
     from tracetui.app.tables.totals import Per
@@ -234,13 +236,39 @@ class Session:
         return result
 
     @property
-    def extra_tabs(self) -> frozenset[str]:
-        """Returns the optional tabs that run A has something for, and that of a query if one was asked."""
-        run = self.runs.get("a")
-        found = {"collectives"} if run is not None and any(trace.collectives.height for trace in run.traces) else set()
-        if run is not None and len(run.ranks) > 1:
-            found.add("ranks")
-        return frozenset(found | ({"query"} if self.asked else set()))
+    def filled_tabs(self) -> frozenset[str]:
+        """Returns the tabs that run A has something for, that of a second run, and that of a query if one was asked."""
+        found = self.cached("filled tabs", self._filled) if "a" in self.runs else frozenset()
+        return found | ({"diff"} if "b" in self.sides else set()) | ({"query"} if self.asked else set())
+
+    def _filled(self) -> frozenset[str]:
+        # imported here because they import Polars
+        from tracetui.analysis.base.names import of_kinds
+        from tracetui.analysis.ranges import containing_rows
+        from tracetui.parsers.runs.run import sweep_folder
+
+        run, trace = self.runs["a"], self.trace()
+        host, device = trace.host, trace.device
+
+        def told(values: pl.Series) -> bool:
+            return values.null_count() < values.len()
+
+        has = {
+            "kernels": device.height > 0,
+            "operators": of_kinds(host["kind"], "operator").any(),
+            "host": host.height > 0,
+            "modules": bool(containing_rows(host).size)
+            or of_kinds(host["kind"], "module").any()
+            or told(device["scope"]),
+            # without counters there is a roofline from shapes
+            "counters": bool(run.of_kind("ncu")) or (told(host["input_shapes"]) and device.height > 0),
+            "memory": trace.memory.height > 0 or any(one.memory.height for one in run.of_kind("memory_snapshot")),
+            "sweep": sweep_folder(run) is not None,
+            "timeline": trace.has_timeline and host.height + device.height > 0,
+            "collectives": any(one.collectives.height for one in run.traces),
+            "ranks": len(run.ranks) > 1,
+        }
+        return frozenset(tab for tab, filled in has.items() if filled)
 
     @property
     def partial(self) -> bool:

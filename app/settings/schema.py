@@ -59,7 +59,7 @@ SCHEMA = (
     Option("theme", "choice", "auto", "Colours of the screen; auto is dark, or ansi where colours are few or a line is "
            "slow", THEMES),
     Option("color", "choice", "auto", "How many colours there are; NO_COLOR in the environment means never", COLORS),
-    Option("ascii", "flag", False, "No characters outside ASCII"),
+    Option("ascii", "flag", False, "No characters outside ASCII; by default where the locale is of ASCII, as LC_ALL=C"),
     Option("low_bandwidth", "auto", "auto", "Few colours, and tables scroll by half pages; auto is on over SSH"),
     Option("mouse", "auto", "auto", "The mouse; auto is on, but off over SSH"),
     Option("driver", "choice", "auto", "What sends the screen: only what differs, or Textual's own",
@@ -140,6 +140,16 @@ class _Layer:
         self.problems.append(f"{self.origin}: {key} = {written}: allowed is {allowed}")
 
 
+def in_ascii(environment: Mapping[str, str]) -> bool:
+    """Returns whether the locale asks for ASCII: C, POSIX, or an encoding other than UTF-8; without one nobody asks."""
+    kinds = [environment.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG")]
+    if not kinds[0] and kinds[1] in ("C.UTF-8", "C.utf8", "UTF-8") and kinds[2] in ("C", "POSIX"):
+        return True  # Python itself has set the second, because of the third
+    asked = next(filter(None, kinds), "")
+    encoding = asked.partition(".")[2].partition("@")[0].lower().replace("-", "")
+    return asked in ("C", "POSIX") or (bool(encoding) and encoding != "utf8")
+
+
 def resolve(
     given: Mapping[str, object], folders: Sequence[Path], environment: Mapping[str, str] | None = None
 ) -> Settings:
@@ -150,11 +160,12 @@ def resolve(
         folders: folders in which, and above which, a project's file is searched.
         environment: the variables; by default those of this process.
     """
-    layers: list[_Layer] = []
+    environment = os.environ if environment is None else environment
+    layers = [_Layer("the locale", {"ascii": True}, origins={"ascii": "the locale"})] if in_ascii(environment) else []
     for file in (user_file(), find(*folders)):
         if file is not None and file.is_file():
             layers.append(_of_file(file))
-    variables = _of_environment(os.environ if environment is None else environment)
+    variables = _of_environment(environment)
     line = _Layer("command line", {key: value for key, value in given.items() if value is not None and key in OPTIONS})
     line.origins = {key: f"--{key.replace('_', '-')}" for key in line.values}
     configured = _merged(layers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from textual import constants
 from textual.theme import Theme
@@ -226,7 +227,7 @@ def settle_color(color: str) -> str:
     """
     if os.environ.get("NO_COLOR") == "":
         del os.environ["NO_COLOR"]  # by no-color.org, an empty NO_COLOR has no effect
-    if "NO_COLOR" in os.environ and color == "auto":
+    if color == "auto" and ("NO_COLOR" in os.environ or _has_no_colors()):
         color = "never"
     if color == "never":
         os.environ["NO_COLOR"] = "1"
@@ -236,6 +237,16 @@ def settle_color(color: str) -> str:
     elif constants.COLOR_SYSTEM == "auto" and _has_few_colors():
         return "16"
     return color
+
+
+_NO_COLORS = re.compile(r"(vt[1-4]\d\d|vt52)(-.*)?|.*-(m|mono)|dumb")
+"""Names of terminals without colours."""
+
+
+def _has_no_colors() -> bool:
+    """Returns whether the terminal is one without colours, as a vt100 is."""
+    term = os.environ.get("TERM", "").strip().lower()
+    return not os.environ.get("COLORTERM") and _NO_COLORS.fullmatch(term) is not None
 
 
 def _has_few_colors() -> bool:

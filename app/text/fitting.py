@@ -9,7 +9,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 _ASCII_TWINS = str.maketrans(
-    {"µ": "u", "μ": "u", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "Δ": "d", "±": "+-", "≤": "<=", "≥": ">="}
+    {
+        "µ": "u",
+        "μ": "u",
+        "×": "x",
+        "–": "-",
+        "—": "-",
+        "…": "...",
+        "→": "->",
+        "Δ": "d",
+        "±": "+-",
+        "≤": "<=",
+        "≥": ">=",
+        "·": "-",
+        "›": ">",
+    }
 )
 _PYTHON_FRAME = re.compile(r".*/([^/]+\.pyx?\(\d+\): .+)")
 _BUILT_IN_METHOD = re.compile(r"<built-in method (\S+) of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?>")

@@ -141,13 +141,6 @@ class CountersView(TableView):
         notes = letters({letter: str(short or name) for letter, short, name in spelled}, ascii=ascii)
         return ViewChart(page.title, page.note, chart_svg(rows, peaks, ascii=ascii), notes)
 
-    def footer_labels(self) -> dict[str, str]:
-        """Returns the labels; without counters there is at most one table, the roofline from shapes."""
-        labels = super().footer_labels()
-        if labels.get("table.next") == "launches" == labels.get("go.in"):
-            labels["table.next"] = "all launches"
-        return labels if self._traces else labels | {"table.next": ""}
-
     @property
     def _traces(self) -> tuple[Trace, ...]:
         return self.session.runs["a"].of_kind("ncu")
@@ -179,11 +172,11 @@ class CountersView(TableView):
         return self.session.cached("counts_flops", work)
 
     @property
-    def _next_kind(self) -> str:
+    def tables(self) -> tuple[str, ...]:
+        """Returns the tables that there are counters for; without any the roofline from shapes."""
         gone = {"files"} if not self._several else set()
         gone |= set() if self._counts_flops else {"roofline"}
-        tables = [table for table in self.TABLES if table not in gone] if self._traces else ["roofline"]
-        return tables[(tables.index(self.kind) + 1) % len(tables)] if self.kind in tables else tables[0]
+        return tuple(table for table in self.TABLES if table not in gone) if self._traces else ("roofline",)
 
     # --- pages
 

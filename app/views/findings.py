@@ -166,12 +166,11 @@ class FindingsView(TableView):
         return "steps of each rank" if jobs and jobs[0].step_count else "whole recordings"
 
     @property
-    def _next_kind(self) -> str:
-        """Skips the table about both runs if there is no second run, and that of changes if none was tried."""
-        kind = super()._next_kind
-        if kind == "tried" and not self.session.runs["a"].proofs:
-            return "set aside"
-        return self.TABLES[0] if kind == "A and B" and "b" not in self.session.runs else kind
+    def tables(self) -> tuple[str, ...]:
+        """Returns the tables without that of both runs if there is no second one, of changes if none was tried."""
+        gone = {"A and B"} if "b" not in self.session.runs else set()
+        gone |= set() if self.session.runs["a"].proofs else {"tried"}
+        return tuple(kind for kind in self.TABLES if kind not in gone)
 
     def reload(self) -> None:
         """Recomputes; a second run changes only the findings about both."""

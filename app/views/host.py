@@ -412,14 +412,12 @@ class HostView(CountedView):
         return PAGES[self.kind](self.session)
 
     @property
-    def _next_kind(self) -> str:
-        filled_pages = () if "a" not in self.session.runs else system_pages(self.session.selection().trace)
-        there = [table for table in self.TABLES if table not in SYSTEM_PAGES or table in filled_pages]
-        if "a" in self.session.runs and not self.session.trace().has_timeline:
-            there = [table for table in there if table not in ("gaps", "lanes")]
-        if "a" not in self.session.runs or session_samples(self.session) == (None, None):
-            there = [table for table in there if table not in ("lines", "stacks")]
-        return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
+    def tables(self) -> tuple[str, ...]:
+        """Returns the tables that this recording can fill."""
+        gone = set(SYSTEM_PAGES) - set(system_pages(self.session.selection().trace))
+        gone |= set() if self.session.trace().has_timeline else {"gaps", "lanes"}
+        gone |= {"lines", "stacks"} if session_samples(self.session) == (None, None) else set()
+        return tuple(table for table in self.TABLES if table not in gone)
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """The stretches of a resource of the critical path; what ran in a lane."""

@@ -332,13 +332,13 @@ class MemoryView(TableView):
     # --- in and out
 
     @property
-    def _next_kind(self) -> str:
-        there = self._there or self.TABLES
-        return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
+    def tables(self) -> tuple[str, ...]:
+        """Returns the tables that this recording can fill."""
+        return self._there or self.TABLES
 
     def action_show_table(self, kind: str) -> None:
         """Shows a table that this recording can fill."""
-        if not self._there or kind in self._there:
+        if kind in self.tables:
             super().action_show_table(kind)
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:

@@ -323,16 +323,7 @@ class ModulesView(CountedView, IcicleView):
         has_ranges = self.session.cached("has_ranges", lambda: containing_rows(selection.trace.host).size > 0)
         return not own.all(), has_ranges
 
-    def footer_labels(self) -> dict[str, str]:
-        """The other tree, where there is one."""
-        labels = super().footer_labels()
-        if self.state is not None and not all(self._known):
-            labels["table.next"] = ""
-        return labels
-
-    def action_next_table(self) -> None:
-        """Shows the other tree."""
-        if self.state is not None and not all(self._known):
-            self.host.say("This trace has one tree")
-        else:
-            super().action_next_table()
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Returns the trees that this trace has."""
+        return tuple(tree for tree, known in zip(self.TABLES, self._known, strict=True) if known)

@@ -90,10 +90,10 @@ class SweepView(TableView):
         return _Result(_page(self.kind, found), found)
 
     @property
-    def _next_kind(self) -> str:
+    def tables(self) -> tuple[str, ...]:
+        """Returns the tables of this sweep."""
         counted = self._found is not None and self._found.counters is not None
-        there = [kind for kind in self.TABLES if kind != "counters" or counted]
-        return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
+        return tuple(kind for kind in self.TABLES if kind != "counters" or counted)
 
     def show(self, result: _Result) -> None:  # type: ignore[override]
         """The chart, then the table."""

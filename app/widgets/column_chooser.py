@@ -57,7 +57,7 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
     def _label(self, column: Field) -> Text:
         mark = " " if column.name in self._hidden else "x" if column.name in self._shown else "-"
         remark = "no room; " if mark == "-" else "always; " if column is self._columns[0] else ""
-        text = Text(f"[{mark}] {column.label:<12} ", no_wrap=True)
+        text = Text(f"[{mark}] {fitting.printable(column.label, ascii=self._ascii):<12} ", no_wrap=True)
         text.append(fitting.fit(remark + column.about, WIDTH - len(text), ascii=self._ascii))
         return text
 

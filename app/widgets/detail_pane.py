@@ -66,7 +66,7 @@ def detail_text(
     for column in texts:
         value = row.get(column.name)
         if value not in (None, ""):
-            text.append(f"{column.label:<12} ", "bold")
+            text.append(f"{fitting.printable(column.label, ascii=ascii):<12} ", "bold")
             # a call stack is read frame by frame
             parts = str(value).split(";") if column.name == "stack" else [value]
             lines = [line for part in parts for line in _wrapped(cell_text(part, column.kind, ascii=ascii), room)]
@@ -77,7 +77,7 @@ def detail_text(
             value = row.get(column.name)
             unit = " %" if column.kind in ("percent", "change") and value is not None else ""
             shown = (cell_text(value, column.kind, ascii=ascii) or "no") + unit
-            text.append(f"{_title(column):<12} ", "bold")
+            text.append(f"{fitting.printable(_title(column), ascii=ascii):<12} ", "bold")
             text.append(fitting.pad(shown, CELL - 13))
         text.append("\n")
     for name, title in LIST_TITLES.items():

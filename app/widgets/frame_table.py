@@ -300,11 +300,11 @@ class FrameTable(Arranged, can_focus=True):
         segments = [Segment(("~" if self.ascii else "…") if self.is_slow else " ", plain)]
         for number, placed in enumerate(self._placed):
             column = placed.column
-            title = column.label
+            title = fitting.printable(column.label, ascii=self.ascii)
             is_sorted = self.sort is not None and self.sort[0] == column.name
             if is_sorted and self.sort is not None:
                 mark = "▼" if self.sort[1] else "▲"
-                mark = fitting.to_ascii({"▼": "v", "▲": "^"}[mark]) if self.ascii else mark
+                mark = {"▼": "v", "▲": "^"}[mark] if self.ascii else mark
                 title = f"{mark}{title}" if column.right else f"{title}{mark}"
             text = fitting.pad(fitting.fit(title, placed.width, ascii=self.ascii), placed.width, right=column.right)
             if number:

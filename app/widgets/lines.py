@@ -89,8 +89,8 @@ class TabBar(Painted):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.active = "overview"
-        self.extra: frozenset[str] = frozenset()
-        """The optional tabs that the run has something for."""
+        self.filled: frozenset[str] = frozenset()
+        """The tabs that the run has something for."""
         self._spans: list[tuple[int, int, str]] = []
 
     def show(self, active: str) -> None:
@@ -98,17 +98,17 @@ class TabBar(Painted):
         self.active = active
         self.refresh()
 
-    def offer(self, extra: frozenset[str]) -> None:
-        """Shows these optional tabs too."""
-        if extra != self.extra:
-            self.extra = extra
+    def offer(self, filled: frozenset[str]) -> None:
+        """Shows these tabs beside those that are always there."""
+        if filled != self.filled:
+            self.filled = filled
             self.refresh()
 
     def render(self) -> Text:
         """The bar, tighter where the terminal is narrow."""
         text = Text(no_wrap=True)
         self._spans.clear()
-        for tab, label in tab_labels(self.active, self.size.width, self.extra):
+        for tab, label in tab_labels(self.active, self.size.width, self.filled):
             style = self.get_component_rich_style("tabbar--active" if tab == self.active else "tabbar--tab")
             begin = text.cell_len
             text.append(label, style)
@@ -124,12 +124,12 @@ class TabBar(Painted):
                 self.post_message(self.Chosen(tab))
 
 
-def tab_labels(active: str, width: int, extra: Collection[str] = ()) -> list[tuple[str, str]]:
+def tab_labels(active: str, width: int, filled: Collection[str] = ()) -> list[tuple[str, str]]:
     """Returns (tab, label) of each tab: titles as long as the width allows, the active one in full."""
     labels: list[tuple[str, str]] = []
     for room, gap, pad in TAB_FORMS:
         labels.clear()
-        for tab in tabs.shown(active, extra):
+        for tab in tabs.shown(active, filled):
             key = commands.tab_key(tabs.NAMES.index(tab.id) + 1)
             shown = f"{key}{gap}{tab.title if room is None else tab.short[:room]}".rstrip()
             labels.append((tab.id, f"[{key} {tab.title}]" if tab.id == active else f"{pad}{shown}{pad}"))

@@ -137,7 +137,7 @@ def start(settings: Settings) -> int:
     from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in
 
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
-    print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=not encoding.startswith("utf")))
+    print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=settings.ascii or not encoding.startswith("utf")))
     return DONE
 
 

@@ -217,11 +217,11 @@ class Options(_Output, _Several, _Measured, _Runs, Common):
     """
 
     usage: ClassVar[str] = (
-        "tracetui profile MODEL [options]\n       tracetui profile [options] -- python SCRIPT …\n"
-        "       tracetui profile [options] -- torchrun --nproc-per-node N SCRIPT …"
+        "tracetui profile MODEL [options]\n       tracetui profile [options] -- python SCRIPT ...\n"
+        "       tracetui profile [options] -- torchrun --nproc-per-node N SCRIPT ..."
     )
     model: str | None = option(
-        nargs="?", metavar="MODEL", help="vim_tiny, timm:NAME, module.path:factory, …", words=names
+        nargs="?", metavar="MODEL", help="vim_tiny, timm:NAME, module.path:factory, ...", words=names
     )
     program: tuple[str, ...] = ()
 

@@ -30,16 +30,24 @@ MATRIX_RANKS = 8
 """More columns don't fit into 80 cells."""
 
 
-def job_parts(found: Run | RanksReport, layout: Layout) -> Iterator[Part]:
+def job_answer(found: Run | RanksReport, most: int | None = None) -> Iterator[Part]:
+    """What limits the job: the first sentences of what is said of it, or all of them."""
+    if found.job and found.job.said:
+        yield Sentences(tuple(found.job.said[:most]), bullets=True, lead=True, heading="The job")
+
+
+def job_parts(found: Run | RanksReport, layout: Layout, *, answered: int = 0) -> Iterator[Part]:
     """The job: its answers first, then its tables; of many ranks those that matter, and one line for the rest.
 
     Args:
         found: what has the job and its tables.
         layout: rows per list.
+        answered: how many of its sentences stand above already.
     """
     job = found.job
-    if job:
-        yield Sentences(tuple(job.said), bullets=True, lead=True, heading="The job")
+    if job and (said := job.said[answered:]):
+        more = "More on the job" if answered else "The job"
+        yield Sentences(tuple(said), bullets=True, lead=not answered, heading=more)
     if found.ranks:
         yield rank_list(found.ranks, layout)
     if found.stragglers and found.ranks is UNSET:  # else the sentences and the ranks say it

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, spans
 from tracetui.analysis.report.model import SECTIONS, PassRow
 from tracetui.app.reports.content import sections
-from tracetui.app.reports.content.job import job_parts
+from tracetui.app.reports.content.job import job_answer, job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
@@ -66,7 +66,11 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
         elif not run.configurations:
             yield Sentences(("No counters: give one or more reports of Nsight Compute, or a folder of them.",))
         traces = []
-    yield from job_parts(run, layout)
+    shows_rank = bool(run.ranks) and any(sections.answers_first(trace, layout) for trace in traces)
+    if shows_rank:
+        yield from job_answer(run, 1)
+    else:
+        yield from job_parts(run, layout)
     if run.ranks:
         traces = [_slowest(run)]
         shown_rank = traces[0].source.rank
@@ -80,7 +84,8 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
     for trace in shown:
         if len(shown) > 1:
             yield Title(Path(trace.source.path).name, level=2)
-        yield from sections.parts(trace, facts_of(run, trace), layout)
+        job = job_parts(run, layout, answered=1) if shows_rank else ()
+        yield from sections.parts(trace, facts_of(run, trace), layout, after_answer=job)
     if run.counters_compared:
         from tracetui.app.reports.content.counters import compared_blocks
 

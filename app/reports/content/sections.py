@@ -64,19 +64,24 @@ CHART_WIDTH = WIDTH - 2
 EXAMPLE_WIDTH = 60
 
 
-def parts(trace: Trace, about: Facts, layout: Layout) -> Iterator[Part]:
+def answers_first(trace: Trace, layout: Layout) -> bool:
+    """Whether the verdict and what to do about it stand before all else."""
+    return bool(_lead(trace)) and has(trace, "findings") and not _in_full(trace, layout)
+
+
+def parts(trace: Trace, about: Facts, layout: Layout, *, after_answer: Iterable[Part] = ()) -> Iterator[Part]:
     """The trace's sections in the order of reading: the verdict and what to do first, what is missing last.
 
-    What is known of the recording itself stands behind the answer where there is one.
+    What is known of the recording itself stands behind the answer where there is one, and before it `after_answer`.
     """
-    lead = _lead(trace)
-    answered = lead and has(trace, "findings") and not _in_full(trace, layout)
+    lead, answered = _lead(trace), answers_first(trace, layout)
     if not answered:
         yield about
     if lead:
         yield Sentences((lead,), lead=True)
     if answered:
         yield from findings(trace, layout)
+        yield from after_answer
         yield about
     for name, section in SECTIONS.items():
         if has(trace, name) and not (answered and name == "findings"):

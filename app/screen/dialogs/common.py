@@ -101,11 +101,12 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
         return to_ascii(words) if ascii else words
 
     text = Text()
-    groups: dict[str, list[Command]] = {}
+    # what only this tab, or few of them, can do comes first; then what tables can, then what works everywhere
+    title = tabs.TITLES[tab]
+    groups: dict[str, list[Command]] = {title: [], "Table": []}
     for command in (command for command in commands.in_tab(tab) if command.shown):
-        groups.setdefault(command.group, []).append(command)
-    first = [group for group in ("Table", "Tree", "Diff") if group in groups]
-    for group in [*first, *(group for group in groups if group not in first)]:
+        groups.setdefault(title if command.tabs and command.tabs != tabs.TABLES else command.group, []).append(command)
+    for group in filter(groups.get, groups):
         text.append(f"{group}\n", "bold")
         digits = [command.shown for command in groups[group] if command.shown.isdigit()]
         if digits:

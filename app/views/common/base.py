@@ -234,6 +234,10 @@ class View(Vertical, Painted, can_focus=True):
         self.call_after_refresh(self.take_focus)
         self.host.rows_came()
 
+    def uses_up(self, key: str) -> bool:
+        """Returns whether a key was for something that lies over the content, and does nothing else."""
+        return False
+
     @property
     def is_in_view(self) -> bool:
         """Returns whether this tab is in view and has its widgets."""

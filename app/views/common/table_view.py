@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
 from rich.text import Text
+from textual.widgets import Static
 
+from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
@@ -55,6 +57,8 @@ class TableView(RowsView):
         yield Line(id="title")
         yield TreeTable(id="table")
         yield DetailPane(id="detail")
+        if self.TABLES:
+            yield Static(id="tables", markup=False)
 
     def on_mount(self) -> None:
         """Applies choices made in other tabs; Textual then calls the handler of `View`."""
@@ -206,8 +210,8 @@ class TableView(RowsView):
             labels = {c.id: "" for c in commands.COMMANDS if c.where in ("view", "table", "tree")}
             if len(self._stack) > 1:
                 labels["go.back"] = "back"
-            if len(self.TABLES) > 1 and state is not None and not state.page.alone:
-                labels["table.next"] = self._next_kind
+            if state is not None and not state.page.alone:
+                labels["table.next"] = self._table_place
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
             frame = state.page.frame
@@ -217,8 +221,8 @@ class TableView(RowsView):
             if state.page.id == "kernels":
                 known = {column.name for column in state.page.columns}
                 labels["go.modules"] = "modules" if "module" in known else "ranges" if "range" in known else ""
-            if len(self.TABLES) > 1 and len(self._stack) == 1:
-                labels["table.next"] = self._next_kind
+            if len(self._stack) == 1:
+                labels["table.next"] = self._table_place
             if state.page.inside == "":
                 labels["table.detail"] = ""
             if self.detail.display and not self.KEEPS_DETAIL:
@@ -236,8 +240,16 @@ class TableView(RowsView):
     # --- the tables of a tab
 
     @property
-    def _next_kind(self) -> str:
-        return self.TABLES[(self.TABLES.index(self.kind) + 1) % len(self.TABLES)]
+    def tables(self) -> tuple[str, ...]:
+        """Returns those of `TABLES` that the run has something for."""
+        return self.TABLES
+
+    @property
+    def _table_place(self) -> str:
+        """Which of the tables is in view, ``table 3/5``; empty where there is one."""
+        there = self.tables
+        place = f"table {there.index(self.kind) + 1}/{len(there)}" if self.kind in there else "tables"
+        return place if len(there) > 1 else ""
 
     def action_show_table(self, kind: str) -> None:
         """Shows a table of this tab."""
@@ -245,13 +257,34 @@ class TableView(RowsView):
             self.kind = kind
             self.reload()
 
-    def action_next_table(self) -> None:
-        """Shows the next table of this tab."""
+    def action_next_table(self, step: int = 1) -> None:
+        """Shows the next or previous table of this tab, and the list of all until another key is pressed."""
+        if "a" not in self.session.runs:
+            return
+        there = self.tables
         alone = self.has_class("-blank") and self.state is not None and self.state.page.alone
-        if len(self.TABLES) > 1 and not alone:
-            self.action_show_table(self._next_kind)
-        else:
+        if alone or len(there) < 2:
             self.host.say("The other tables of this tab are empty too" if alone else "This tab has one table")
+            return
+        at = (there.index(self.kind) + step) % len(there) if self.kind in there else 0
+        self.action_show_table(there[at])
+        if self.kind == there[at] and len(there) > 2:  # of two, the title says which it is
+            listed = "\n".join(f"{'>' if table == self.kind else ' '} {table}" for table in there)
+            keys = f"{commands.key('table.next')} next, {commands.key('table.previous')} back"
+            shown = self.query_one("#tables", Static)
+            shown.update(f"{tabs.TITLES[self.TAB]}: {self._table_place}\n{listed}\n{keys}")
+            shown.display = True
+
+    def uses_up(self, key: str) -> bool:
+        """Closes the list of tables on a key that goes to no other; Esc and Enter do nothing else then."""
+        shown = self.query("#tables")
+        if not any(part.display for part in shown):
+            return False
+        command = commands.meant(key, self.TAB)
+        if command is not None and command.id in ("table.next", "table.previous"):
+            return False
+        shown.set(display=False)
+        return key in ("escape", "enter")
 
     # --- in and out
 
