@@ -37,7 +37,7 @@ _IN_TIMELINE = tabs.that_can(tabs.TIMELINE)
 _DIFF = frozenset({"diff"})
 _OVERVIEW = frozenset({"overview"})
 _TABS_OF = {
-    **{name: frozenset({name}) for name in ("overview", "diff", "sweep", "ranks", "timeline", "runs")},
+    **{name: frozenset({name}) for name in ("overview", "findings", "diff", "sweep", "ranks", "timeline", "runs")},
     "view": TABLES, "table": TABLES, "counted": tabs.that_can(tabs.UNITS), "tree": frozenset({"modules"}),
     "lanes": frozenset({"timeline"}),
 }  # fmt: skip
@@ -55,6 +55,9 @@ _DECLARED: tuple[Command, ...] = (
             rank=44),
     Command("go.return", "ctrl+o", "Ctrl+O", "Back to the previous place: tab, depth, filter, run", "Go", "come_back",
             "app", rank=12),
+    Command("app.undo", "backspace", "Bksp", "Undo: the range, filter, order, grouping, silencing or start over", "Go",
+            "undo", "app", rank=46),
+    Command("app.redo", "ctrl+r", "Ctrl+R", "Redo what was undone", "Go", "redo", "app"),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view", _LAUNCHES,
             rank=13),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
@@ -196,6 +199,8 @@ _DECLARED: tuple[Command, ...] = (
             "Timeline", "back", "timeline", rank=10, palette=False),
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view", _IN_TIMELINE,
             rank=12),
+    Command("finding.silence", "x", "x", "Silence this finding, with the reason; one that is silenced: restore it",
+            "Table", "silence", "findings", footer="silence", rank=17, line="because"),
     Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "show_table('kernels')", "diff"),
     Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff"),
     Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff"),
