@@ -11,8 +11,6 @@ from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tracetui.analysis.findings.core.finding import Query
     from tracetui.app.screen.opening import RunLoader
     from tracetui.app.screen.shell import Shell
@@ -23,8 +21,6 @@ KEPT = 50
 """The maximum number of places in the navigation history."""
 ROWS_KEPT = 2_000_000
 """Rows of tables kept for them; older places keep only tab, filter and run."""
-RUNS = "runs"
-"""Replaces the tab if a place is a run."""
 
 
 class Return(NamedTuple):
@@ -377,31 +373,8 @@ class Navigation:
         view = self._shell.made("timeline")
         return view if isinstance(view, TimelineView) else None
 
-    def places(self) -> Iterator[tuple[str, str, str, str]]:
-        """Returns (tab, noun, name, label) of every computed target of `go_to`."""
-        if "a" not in self._session.runs:
-            return
-        if len(self._session.open) > 1:
-            for entry in self._session.open.values():
-                yield RUNS, "run", entry.letter, f"{entry.letter}  {entry.name}"
-        from tracetui.analysis.kernels import kernels
-        from tracetui.analysis.modules import modules
-        from tracetui.app.text.names import tell_apart
-
-        session, selection = self._session, self._session.selection()
-        table = session.cached("kernels", lambda: kernels(selection))
-        for name, short in tell_apart(table).select("name", "short_name").iter_rows():
-            yield "kernels", "kernel", str(name), str(short or name)
-        tree = session.cached("modules", lambda: modules(selection))
-        for path in tree["path"].to_list():
-            if path:
-                yield "modules", "module", str(path), str(path)
-
     def go_to(self, tab: str, name: str) -> None:
-        """Goes to a tab and to the row of this name; or to a run, by its letter."""
-        if tab == RUNS:
-            self._runs.look_at(name)
-            return
+        """Goes to a tab and to the row of this name."""
         self.jump(tab)
         view = self._shell.made(tab)
         if view is not None:
