@@ -250,6 +250,8 @@ class Navigation:
         session.per, session.per_in_diff = state.per
         session.grouped, session.sorts = dict(state.grouped), dict(state.sorts)
         self._shell.show_range(state.scope.window, state.range_words)
+        if place.numbers[0] != self._numbers[0]:  # it was read again meanwhile
+            place = replace(place, inside=None)
         if place.inside is None or (state.sides, state.about, state.grouped) != (now.sides, now.about, now.grouped):
             for view in self._shell.views():
                 view.forget_pages()
