@@ -315,6 +315,17 @@ def test_a_wrong_regular_expression_is_refused(wrong: str) -> None:
         filters.parse(wrong)
 
 
+def test_bars_between_texts_are_alternatives() -> None:
+    names = ["conv_fwd", "scan(a)", "gemm", "a|b", "SCAN"]
+    columns, frame = [Field("name", "Name")], pl.DataFrame({"name": names})
+    kept = {
+        "conv|scan": ["conv_fwd", "scan(a)", "SCAN"], "!conv|scan": ["gemm", "a|b"], "conv|": ["conv_fwd"],
+        "|": ["a|b"], '"a|b"': ["a|b"], "(a|x": ["scan(a)"], "conv|scan fwd": ["conv_fwd"],
+    }  # fmt: skip
+    for typed_text, expected in kept.items():
+        assert [names[row] for row in kept_rows(filters.parse(typed_text), columns, frame)] == expected, typed_text
+
+
 @given(st.lists(st.sampled_from(("a", "!b", "/b$/", ">5us", "<=20", "calls>1", '"a b"')), max_size=4))
 def test_all_parts_must_hold(parts: list[str]) -> None:
     columns = [Field("name", "Name"), Field("calls", "Calls", "count"), Field("ns", "Time", "time")]

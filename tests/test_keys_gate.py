@@ -73,7 +73,9 @@ async def test_a_command_opens_the_line_that_it_names(tmp_path, monkeypatch):
         for command in commands.DEFAULTS:
             if not command.keys or (not command.line and command.id not in ("table.columns", "app.help", "sort.next")):
                 continue
-            tab = next((tab for tab in ("overview", "kernels", "timeline") if tab in command.tabs), "kernels")
+            tab = next(
+                (tab for tab in ("overview", "kernels", "timeline", "findings") if tab in command.tabs), "kernels"
+            )
             app.shell.show_tab(tab)
             if command.id == "timeline.save":
                 await press(pilot, "left_square_bracket", "full_stop", "right_square_bracket")

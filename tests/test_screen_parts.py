@@ -1,5 +1,6 @@
 """The application is made of parts, each of which can be held alone; views reach it by messages and a host."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -81,6 +82,11 @@ class FakeView:
     def place(self) -> int:
         return self.at
 
+    def sorts(self) -> dict[str, None]:
+        return {}
+
+    arranged = sorts
+
     def is_at(self, place: int) -> bool:
         return place == self.at
 
@@ -102,6 +108,9 @@ class FakeShell:
     @property
     def view(self) -> FakeView:
         return self.tabs[self.tab]
+
+    def views(self) -> Iterable[FakeView]:
+        return self.tabs.values()
 
     def made(self, tab: str) -> FakeView:
         return self.tabs[tab]

@@ -202,7 +202,7 @@ async def test_what_was_set_aside_says_why_and_who_abstained_what_is_missing(sai
         await press(pilot, "down")
         assert "K14: it would gain less than 2 % of the step" in screen_text(app)
         await press(pilot, "down", "enter")
-        assert "Silenced in .tracetui.toml: not ours to mend" in screen_text(app)
+        assert "Silenced: not ours to mend (x restores it)" in screen_text(app)
         await press(pilot, "escape", "v")
         assert "the machine's state" in lines(app)[4]
         if "T1" in all_rules():

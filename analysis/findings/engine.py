@@ -9,6 +9,8 @@ Findings about the same GPU work or the same time of the host say so: their gain
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -188,9 +190,13 @@ def _sifted(
     limit: str,
 ) -> Findings:
     """Sets aside what was silenced or rests on a refuted base; takes severity from what rests on a doubted one."""
-    silence = config.silenced
-    silenced = [Suppressed(finding, silence[rule.id]) for rule, finding in found if rule.id in silence]
-    heard = [(rule, finding) for rule, finding in found if rule.id not in silence]
+    silenced: list[Suppressed] = []
+    heard: list[tuple[Rule, Finding]] = []
+    for rule, finding in found:
+        if reason := config.silenced.get(stable_key(finding)) or config.silenced.get(rule.id):
+            silenced.append(Suppressed(finding, reason))
+        else:
+            heard.append((rule, finding))
     against = _Against(heard)
     kept: list[Finding] = []
     suppressed: list[Suppressed] = []
@@ -208,6 +214,21 @@ def _sifted(
     of_limit = {rule.id for rule, _ in heard if rule.limit and rule.limit in (limit, "ranks")}
     kept.sort(key=lambda finding: place(finding, of_limit))
     return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
+
+
+def stable_key(finding: Finding) -> str:
+    """The finding's name, the same in every report of the same program.
+
+    It is the rule's id; of a rule that may find several things, such as kernels, with a hash of what this one is about.
+    """
+    rule = catalogue.RULES.get(finding.id)
+    if rule is None or not rule.several:
+        return finding.id
+    shown = [item.query for item in finding.evidence if item.query is not None]
+    about = next((query.row or query.filter for query in shown if query.row or query.filter), None)
+    # without a row its title tells, but for the numbers in it
+    subject = about or re.sub(r"[\d.,]+", "", finding.title)
+    return f"{finding.id}:{hashlib.sha256(subject.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
 
 
 class _Against:

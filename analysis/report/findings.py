@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import us
-from tracetui.analysis.findings.catalogue import RULES
+from tracetui.analysis.findings.engine import stable_key
 from tracetui.analysis.report.model import (
     AbstainedRow,
     Agreement,
@@ -130,18 +128,3 @@ def proof_row(proof: Proof, claim: Claim | None = None) -> ProofRow:
             alike=compared.alike,
         ),
     )
-
-
-def stable_key(finding: Finding) -> str:
-    """The finding's name, the same in every report of the same program.
-
-    It is the rule's id; of a rule that may find several things, such as kernels, with a hash of what this one is about.
-    """
-    rule = RULES.get(finding.id)
-    if rule is None or not rule.several:
-        return finding.id
-    shown = [item.query for item in finding.evidence if item.query is not None]
-    about = next((query.row or query.filter for query in shown if query.row or query.filter), None)
-    # without a row its title tells, but for the numbers in it
-    subject = about or re.sub(r"[\d.,]+", "", finding.title)
-    return f"{finding.id}:{hashlib.sha256(subject.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"

@@ -37,7 +37,7 @@ _IN_TIMELINE = tabs.that_can(tabs.TIMELINE)
 _DIFF = frozenset({"diff"})
 _OVERVIEW = frozenset({"overview"})
 _TABS_OF = {
-    **{name: frozenset({name}) for name in ("overview", "diff", "sweep", "ranks", "timeline", "runs")},
+    **{name: frozenset({name}) for name in ("overview", "findings", "diff", "sweep", "ranks", "timeline", "runs")},
     "view": TABLES, "table": TABLES, "counted": tabs.that_can(tabs.UNITS), "tree": frozenset({"modules"}),
     "lanes": frozenset({"timeline"}),
 }  # fmt: skip
@@ -55,6 +55,9 @@ _DECLARED: tuple[Command, ...] = (
             rank=44),
     Command("go.return", "ctrl+o", "Ctrl+O", "Back to the previous place: tab, depth, filter, run", "Go", "come_back",
             "app", rank=12),
+    Command("app.undo", "backspace", "Bksp", "Undo: the range, filter, order, grouping, silencing or start over", "Go",
+            "undo", "app", rank=46),
+    Command("app.redo", "ctrl+r", "Ctrl+R", "Redo what was undone", "Go", "redo", "app"),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view", _LAUNCHES,
             rank=13),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
@@ -197,6 +200,8 @@ _DECLARED: tuple[Command, ...] = (
             "Timeline", "back", "timeline", rank=10, palette=False),
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view", _IN_TIMELINE,
             rank=12),
+    Command("finding.silence", "x", "x", "Silence this finding, with the reason; one that is silenced: restore it",
+            "Table", "silence", "findings", footer="silence", rank=17, line="because"),
     Command("diff.kernels", "", "", "Compare kernels", "Diff", "show_table('kernels')", "diff"),
     Command("diff.operators", "", "", "Compare operators", "Diff", "show_table('operators')", "diff"),
     Command("diff.modules", "", "", "Compare modules", "Diff", "show_table('modules')", "diff"),
@@ -237,8 +242,8 @@ _DECLARED: tuple[Command, ...] = (
             rank=60),
     Command("query.ask", "colon", ":", "Ask the recording in SQL; the result is a table", "Go", "query", "app", rank=44,
             line=":"),
-    Command("app.palette", "ctrl+p", "Ctrl+P", "Find a kernel, module, run, theme or command", "Program",
-            "command_palette", "app", footer="find", rank=62, palette=False),
+    Command("app.palette", "ctrl+p", "Ctrl+P", "Find a table, finding, kernel, module, step, run, setting or command",
+            "Program", "command_palette", "app", footer="find", rank=62, palette=False),
     Command("source.edit", "ctrl+e", "Ctrl+E", "Open the row's or event's line in $EDITOR, if the file is here", "Go",
             "edit_source", "app", rank=46),
     Command("app.redraw", "ctrl+l", "Ctrl+L", "Redraw the screen", "Program", "redraw", "app"),

@@ -46,11 +46,11 @@ class Command:
 
 NAMES = {
     "esc": "escape", "return": "enter", "del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown",
-    "pagedn": "pagedown", "backtab": "shift+tab",
+    "pagedn": "pagedown", "backtab": "shift+tab", "bksp": "backspace",
 }  # fmt: skip
 SHOWN = {
     "escape": "Esc", "pagedown": "PgDn", "pageup": "PgUp", "up": "↑", "down": "↓", "left": "←", "right": "→",
-    "delete": "Del", "insert": "Ins",
+    "delete": "Del", "insert": "Ins", "backspace": "Bksp",
 }  # fmt: skip
 SAME = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+j": "enter", "ctrl+h": "backspace", "ctrl+@": "ctrl+space"}
 """Keys that a terminal can't tell apart from other keys."""

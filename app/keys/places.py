@@ -14,11 +14,6 @@ class Place(NamedTuple):
     words: str = ""
     """What nsys, ncu, TensorBoard, Perfetto and HTA call it, or what it answers."""
 
-    def has(self, words: list[str]) -> bool:
-        """Whether each of these begins a word of its name, or of what else it is called."""
-        known = f" {self.tab} {self.table} {self.words}".lower()
-        return all(f" {word}" in known for word in words)
-
 
 PLACES = (
     Place("overview", "", "summary step time breakdown limit bottleneck diagnosis gpu utilization performance"),

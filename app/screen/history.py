@@ -1,16 +1,16 @@
-"""Navigation and its history: Ctrl+O goes back place by place, Esc goes from rows back to their finding."""
+"""Navigation and its history: Ctrl+O goes back place by place, Esc from rows to their finding; undo and redo."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app.session.session import Session, Visit
+from tracetui.app.keys import commands
+from tracetui.app.session.session import Session, State, Visit
+from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tracetui.analysis.findings.core.finding import Query
     from tracetui.app.screen.opening import RunLoader
     from tracetui.app.screen.shell import Shell
@@ -21,8 +21,6 @@ KEPT = 50
 """The maximum number of places in the navigation history."""
 ROWS_KEPT = 2_000_000
 """Rows of tables kept for them; older places keep only tab, filter and run."""
-RUNS = "runs"
-"""Replaces the tab if a place is a run."""
 
 
 class Return(NamedTuple):
@@ -35,6 +33,44 @@ class Return(NamedTuple):
     """The tab that shows the rows."""
 
 
+class Change(NamedTuple):
+    """What a key has changed, in a few words, and what was in force before."""
+
+    words: str
+    before: Visit
+
+
+SHOWN_FILTER = 24
+"""Columns of a filter in the message that says what was undone."""
+
+
+def change_between(before: State, after: State) -> str:
+    """Names what differs of two states that follow each other; empty if nothing does that undo brings back.
+
+    Pages are compared where both states have them: going in and out changes nothing.
+    """
+    words = []
+    if before.sides["a"] != after.sides["a"]:
+        words.append("run in view")
+    elif "b" in before.sides and before.sides.get("b") != after.sides.get("b"):
+        words.append("compared run")
+    pages = [key for key in before.arranged if key in after.arranged and before.arranged[key] != after.arranged[key]]
+    moved = [(before.arranged[key], after.arranged[key]) for key in pages]
+    filters = [(before.filter, after.filter), *((old[1], new[1]) for old, new in moved)]
+    words += [f"filter {fit(printable(old or new), SHOWN_FILTER)}" for old, new in filters if old != new]
+    named = {
+        "rank": (before.rank, after.rank),
+        "tool": (before.kind, after.kind),
+        "marked range": (before.scope, after.scope),
+        "totals": (before.per, after.per),
+        "grouping": (before.grouped, after.grouped),
+        "order": ([old[0] for old, _ in moved], [new[0] for _, new in moved]),
+    }
+    words += [name for name, (old, new) in named.items() if old != new]
+    words += [f"silencing of {name}" for name in sorted(before.silenced.keys() ^ after.silenced.keys())]
+    return ", ".join(words)
+
+
 class Navigation:
     """Goes to rows, runs and other tabs, and back."""
 
@@ -45,6 +81,12 @@ class Navigation:
         self._return: Return | None = None
         self._jumps: list[str] = []
         """The tabs that rows, events or queries of other tabs have led to, from which Esc leads back."""
+        self._changes: tuple[list[Change], list[Change]] = ([], [])
+        """What undo takes back and what redo brings again; the most recent one is last."""
+        self._noted: Visit | None = None
+        """The place when the last key came."""
+        self._named = ""
+        """What that key changes, where it says so itself."""
 
     # --- navigation history
 
@@ -53,8 +95,7 @@ class Navigation:
         view = self._shell.view
         if view is None:
             return None
-        session = self._session
-        return Visit(self._shell.tab, session.filter, self._numbers, self._about, view.place())
+        return Visit(self._shell.tab, self._numbers, self._state, view.place())
 
     @property
     def _numbers(self) -> tuple[int, int]:
@@ -62,21 +103,38 @@ class Navigation:
         return of.get("a", 0), of.get("b", 0)
 
     @property
-    def _about(self) -> tuple[object, ...]:
+    def _state(self) -> State:
         session = self._session
-        return session.rank, session.kind, session.scope, session.per, session.per_in_diff
+        arranged = {key: how for view in self._shell.views() for key, how in view.arranged().items()}
+        return State(
+            dict(session.sides), session.rank, session.kind, session.scope, session.range_words,
+            (session.per, session.per_in_diff), session.silenced, dict(session.grouped), session.filter,
+            self.sorts, arranged,
+        )  # fmt: skip
+
+    @property
+    def sorts(self) -> dict[str, tuple[str, bool]]:
+        """Returns the order of every page whose order is not its own."""
+        sorts: dict[str, tuple[str, bool] | None] = dict(self._session.sorts)
+        for view in self._shell.views():
+            sorts.update(view.sorts())
+        return {page: sort for page, sort in sorts.items() if sort is not None}
 
     def leave(self, place: Visit | None = None) -> None:
         """Adds a place to the history, by default the current one, before the user goes to another."""
         place = place or self.here()
         if place is not None and not (self.visits and self._is_at(self.visits[-1])):
-            self.visits = [*self.visits[1 - KEPT :], place]
-            rows = 0
-            for at, visit in reversed(list(enumerate(self.visits))):
-                view = self._shell.made(visit.tab)
-                rows += view.weight(visit.inside) if view is not None and visit.inside is not None else 0
-                if rows > ROWS_KEPT:
-                    self.visits[at] = replace(visit, inside=None)
+            self.visits = self._lightened([*self.visits[1 - KEPT :], place])
+
+    def _lightened(self, visits: list[Visit]) -> list[Visit]:
+        """Lets the rows go that the older of these places keep, where together they are too many."""
+        rows = 0
+        for at, visit in reversed(list(enumerate(visits))):
+            view = self._shell.made(visit.tab)
+            rows += view.weight(visit.inside) if view is not None and visit.inside is not None else 0
+            if rows > ROWS_KEPT:
+                visits[at] = replace(visit, inside=None)
+        return visits
 
     def went_back(self) -> None:
         """Removes the most recent place from the history if Esc has led to it."""
@@ -92,8 +150,8 @@ class Navigation:
         view = self._shell.view
         return (
             view is not None
-            and (visit.tab, visit.numbers[0], visit.about) == (self._shell.tab, self._numbers[0], self._about)
-            and visit.filter == self._session.filter
+            and (visit.tab, visit.numbers[0]) == (self._shell.tab, self._numbers[0])
+            and (visit.state.about, visit.state.filter) == (self._state.about, self._session.filter)
             and (visit.inside is None or view.is_at(visit.inside))
         )
 
@@ -109,12 +167,12 @@ class Navigation:
                 return
         self._shell.say("There is no earlier place to go back to")
 
-    def _go_back(self, visit: Visit, letter: str) -> None:
+    def _go_back(self, visit: Visit, letter: str, *, order: bool = False) -> None:
         if self._return is not None and visit.tab == self._return.tab:
             self._return = None
         if self._jumps and self._jumps[-1] == self._shell.tab != visit.tab:
             self._jumps.pop()
-        self._session.filter = visit.filter
+        self._session.filter = visit.state.filter
         if letter != self._session.sides.get("a"):
             kept = list(self.visits)
             self._runs.look_at(letter)
@@ -122,8 +180,8 @@ class Navigation:
         self._shell.show_tab(visit.tab)
         view = self._shell.view
         same_b = visit.numbers[1] == self._numbers[1] or (view is not None and not view.COMPARES)
-        known = visit.inside is not None and visit.about == self._about and same_b
-        if view is not None and known and not view.is_at(visit.inside):
+        known = visit.inside is not None and visit.state.about == self._state.about and same_b
+        if view is not None and known and (order or not view.is_at(visit.inside)):
             view.restore(visit.inside)
         self._shell.refresh_lines()
 
@@ -132,6 +190,74 @@ class Navigation:
         self._return = None
         self._jumps.clear()
         self.visits.clear()
+
+    # --- undo and redo
+
+    def note(self, name: str = "") -> None:
+        """Keeps what the key before this one has changed, whichever part of the screen did it.
+
+        Args:
+            name: what the key at hand is going to change, where what is in force does not tell all of it.
+        """
+        now = self.here()
+        before, named = self._noted, self._named
+        self._noted, self._named = now, name
+        words = "" if before is None or now is None else named or change_between(before.state, now.state)
+        if before is not None and words:
+            done, undone = self._changes
+            undone.clear()
+            self._keep(done, Change(words, before))
+
+    def _keep(self, changes: list[Change], change: Change) -> None:
+        kept = [*changes[1 - KEPT :], change]
+        places = self._lightened([each.before for each in kept])
+        changes[:] = [each._replace(before=place) for each, place in zip(kept, places, strict=True)]
+
+    def undo(self) -> None:
+        """Takes back the latest change, in the place where it was made."""
+        self._exchange(*self._changes, "Undone", "app.redo")
+
+    def redo(self) -> None:
+        """Makes the latest change again that was undone."""
+        done, undone = self._changes
+        self._exchange(undone, done, "Redone", "app.undo")
+
+    def _exchange(self, changes: list[Change], others: list[Change], said: str, other: str) -> None:
+        self.note()
+        now = self.here()
+        while changes and now is not None:
+            words, before = changes.pop()
+            entry = self._session.open.get(before.state.sides["a"])
+            if entry is not None and entry.run is not None:
+                self._keep(others, Change(words, now))
+                problem = self._bring_back(before)
+                self._noted = None  # what follows from it is no change of its own
+                self._shell.say(problem or f"{said}: {words} ({commands.key(other)}: {other.partition('.')[2]})")
+                return
+        self._shell.say(f"Nothing to {'undo' if said == 'Undone' else 'redo'}")
+
+    def _bring_back(self, place: Visit) -> str:
+        """Goes to a place, with everything that was in force there; returns what could not be brought back."""
+        session, state, now = self._session, place.state, self._state
+        visits, problem = list(self.visits), ""
+        for side, letter in state.sides.items():
+            if session.sides.get(side) != letter and letter in session.open:
+                self._runs.look_at(letter, side)
+        self.visits = visits
+        for name in sorted(state.silenced.keys() ^ session.silenced.keys()):
+            problem = self._runs.write_silenced(name, state.silenced.get(name, ""))[0] or problem
+        session.rank, session.kind = state.rank, state.kind
+        session.per, session.per_in_diff = state.per
+        session.grouped, session.sorts = dict(state.grouped), dict(state.sorts)
+        self._shell.show_range(state.scope.window, state.range_words)
+        if place.numbers[0] != self._numbers[0]:  # it was read again meanwhile
+            place = replace(place, inside=None)
+        if place.inside is None or (state.sides, state.about, state.grouped) != (now.sides, now.about, now.grouped):
+            for view in self._shell.views():
+                view.forget_pages()
+            self._shell.outdate()
+        self._go_back(place, state.sides["a"], order=True)
+        return problem
 
     # --- to something of another tab, and back
 
@@ -249,31 +375,8 @@ class Navigation:
         view = self._shell.made("timeline")
         return view if isinstance(view, TimelineView) else None
 
-    def places(self) -> Iterator[tuple[str, str, str, str]]:
-        """Returns (tab, noun, name, label) of every computed target of `go_to`."""
-        if "a" not in self._session.runs:
-            return
-        if len(self._session.open) > 1:
-            for entry in self._session.open.values():
-                yield RUNS, "run", entry.letter, f"{entry.letter}  {entry.name}"
-        from tracetui.analysis.kernels import kernels
-        from tracetui.analysis.modules import modules
-        from tracetui.app.text.names import tell_apart
-
-        session, selection = self._session, self._session.selection()
-        table = session.cached("kernels", lambda: kernels(selection))
-        for name, short in tell_apart(table).select("name", "short_name").iter_rows():
-            yield "kernels", "kernel", str(name), str(short or name)
-        tree = session.cached("modules", lambda: modules(selection))
-        for path in tree["path"].to_list():
-            if path:
-                yield "modules", "module", str(path), str(path)
-
     def go_to(self, tab: str, name: str) -> None:
-        """Goes to a tab and to the row of this name; or to a run, by its letter."""
-        if tab == RUNS:
-            self._runs.look_at(name)
-            return
+        """Goes to a tab and to the row of this name."""
         self.jump(tab)
         view = self._shell.made(tab)
         if view is not None:

@@ -210,9 +210,16 @@ class Keyboard:
     """The keys of an application."""
 
     def __init__(
-        self, app: App[None], shell: Shell, ending: Leaving, dispatch: Callable[[Event], Awaitable[None]]
+        self,
+        app: App[None],
+        shell: Shell,
+        ending: Leaving,
+        dispatch: Callable[[Event], Awaitable[None]],
+        before_key: Callable[[], None],
     ) -> None:
         self._app, self._shell, self._ending = app, shell, ending
+        self._before_key = before_key
+        """Called with each key for the view, when everything that the key before it has started is over."""
         self._dispatch = dispatch
         """Textual's own way to handle a key."""
         self._gate: Gate[Item] = Gate()
@@ -360,6 +367,8 @@ class Keyboard:
             return True
         elif self._waits(item):
             return self._early is not None
+        else:
+            self._before_key()
         await self._dispatch(item)
         return True
 

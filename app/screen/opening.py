@@ -13,7 +13,7 @@ from tracetui.app.keys import commands
 from tracetui.app.session.loading import Loader, explain
 from tracetui.app.session.open_runs import OpenRun, chooser, find_run, no_such_run, run_with_steps
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
-from tracetui.app.text.fitting import printable
+from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from tracetui.app.session import jobs
     from tracetui.app.session.session import Session, Side
     from tracetui.parsers import Run
+
+
+FILE_WIDTH = 40
+"""Columns of the file that silenced findings were written to, in a message that 80 columns have room for."""
 
 
 class Watcher(Protocol):
@@ -293,6 +297,37 @@ class RunLoader:
         self._read_later()
         self.watcher.could_not_open(letter)
 
+    # --- findings that are silenced
+
+    def silence(self, names: Sequence[str], reason: str) -> None:
+        """Silences findings by their keys or rules, or with no reason restores them; says where that was written."""
+        for name in names:
+            problem, file = self.write_silenced(name, reason)
+            done = f"{'Silenced' if reason else 'Restored'} {name} in {fit(file, FILE_WIDTH, keep_end=True)}"
+            self._shell.say(problem or f"{done} ({commands.key('app.undo')}: undo)")
+        self._shell.reload_views()
+
+    def write_silenced(self, name: str, reason: str) -> tuple[str, str]:
+        """Writes that a finding or a rule is silenced or, with no reason, restored, and takes that over for all runs.
+
+        Returns:
+            Why it could not be written, and where it was written; one of the two is empty.
+        """
+        from tracetui.analysis.findings import config
+        from tracetui.parsers.errors import TraceError
+
+        here = self.session.runs["a"].path
+        try:
+            file = config.silence(name, reason, here, Path.cwd())
+        except TraceError as problem:
+            return str(problem), ""
+        except OSError as problem:
+            return f"{problem.filename}: {(problem.strerror or str(problem)).lower()}", ""
+        for entry in self.session.open.values():
+            entry.config = None if entry.run is None else config.load(entry.run.path, Path.cwd())
+        self.session.configure(config.load(here, Path.cwd()))
+        return "", _short(str(file))
+
     # --- A and B
 
     def _take(self, side: Side, letter: str) -> None:
@@ -359,10 +394,14 @@ def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
     from tracetui.analysis.findings import config
 
     found = config.load(run.path, Path.cwd())
-    home = os.environ.get("HOME", "").rstrip("/")
-    lines = (line.replace(f"{home}/", "~/") if home else line for line in (*problems, *found.problems))
-    said = tuple(dict.fromkeys(lines))
+    said = tuple(dict.fromkeys(map(_short, (*problems, *found.problems))))
     return (replace(run, warnings=(*run.warnings, *said)) if said else run), found
+
+
+def _short(line: str) -> str:
+    """Returns a line with ``~`` in place of the path of the user's folder."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    return line.replace(f"{home}/", "~/") if home else line
 
 
 def _is_sweep(paths: tuple[Path, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -96,6 +97,10 @@ class Preferences:
             self.problems.append(line)
             return line
         return ""
+
+    def in_force(self, key: str) -> str:
+        """Returns a setting's value, and where it comes from."""
+        return f"{key} = {json.dumps(self._settings.value(key))} ({self._settings.origins.get(key, 'default')})"
 
     # --- the theme
 

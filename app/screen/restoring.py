@@ -127,16 +127,13 @@ class Restorer:
         if not self._preferences.keeps_state or self._shell.closing or "a" not in session.runs:
             return
         entry, run = session.open[session.sides["a"]], session.runs["a"]
-        sorts: dict[str, tuple[str, bool] | None] = dict(session.sorts)
-        for view in self._shell.views():
-            sorts.update(view.sorts())
         other = session.open[session.sides["b"]] if "b" in session.runs else None
         if other is None:
             other = next((known for known in session.open.values() if known.remark), None)
         where = Left(
             tab=self._shell.tab if self._shell.tab != QUERY else self._shell.usual_tab,
             filter=self._navigation.usual_filter,
-            sorts={page: sort for page, sort in sorts.items() if sort is not None},
+            sorts=self._navigation.sorts,
             window=session.scope.window,
             words=session.range_words,
             run=self._name_of(entry),
@@ -155,6 +152,7 @@ class Restorer:
         if "a" not in self._session.runs:
             return
         session = self._session
+        self._navigation.note("start over")
         if self._preferences.keeps_state:
             left.forget(session.open[session.sides["a"]].origin)
         session.filter, session.sorts = "", {}
@@ -164,4 +162,4 @@ class Restorer:
             view.forget_pages()
         self._shell.reload_views()
         self._shell.show_tab(self._shell.usual_tab)
-        self._shell.say("Started over: no filter, no marked range, every table in its default order")
+        self._shell.say(f"Started over: no filter, range or order of your own ({commands.key('app.undo')} undoes it)")

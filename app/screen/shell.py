@@ -354,19 +354,26 @@ class Shell:
 
     def forget_range(self) -> None:
         """Ends the restriction to the marked range, if there is one."""
-        if not self._session.range_words:
-            return
+        if self._session.range_words:
+            self.show_range(None)
+
+    def show_range(self, window: tuple[int, int] | None, words: str = "") -> None:
+        """Restricts every tab to a time range, as `restrict`, and marks it in the timeline."""
         from tracetui.app.views.timeline import TimelineView
 
-        self.restrict(None)
+        self.restrict(window, words)
         view = self.made("timeline")
         if isinstance(view, TimelineView):
-            view.forget_marks()
+            view.show_marks(window)
 
     def reload_views(self, side: Side = "a") -> None:
         """Recomputes what depends on a run: the current view at once, other tabs on their next visit."""
-        self._stale |= {view.TAB for view in self.views() if view.is_mounted and (side == "a" or view.COMPARES)}
+        self.outdate(side)
         self._reload_stale()
+
+    def outdate(self, side: Side = "a") -> None:
+        """Lets every tab compute what depends on a run anew on its next visit."""
+        self._stale |= {view.TAB for view in self.views() if view.is_mounted and (side == "a" or view.COMPARES)}
 
     def _reload_stale(self) -> None:
         view = self.view

@@ -65,6 +65,7 @@ class ViewHost:
         shell: Shell,
         navigation: Navigation,
         preferences: Preferences,
+        silence: Callable[[Sequence[str], str], None],
         stop_loading: Callable[[], None],
     ) -> None:
         self._shell, self._navigation, self._preferences = shell, navigation, preferences
@@ -88,6 +89,7 @@ class ViewHost:
         self.come_back = navigation.come_back
         self.back = navigation.back
         self.went_back = navigation.went_back
+        self.silence = silence
         self.keep = preferences.keep
         self.keep_columns = preferences.keep_columns
         self.stop_loading = stop_loading
@@ -173,7 +175,7 @@ class TracetuiApp(App[None]):
             on_tab=lambda: self.restorer.save_soon(),
             on_rows=lambda: self._rows_came(),
         )
-        self.keyboard = Keyboard(self, self.shell, self.ending, super().on_event)
+        self.keyboard = Keyboard(self, self.shell, self.ending, super().on_event, lambda: self.navigation.note())
         self.runs = RunLoader(
             session, self.loader, self.shell, self, wanted=run or "", problems=self.preferences.problems
         )
@@ -183,7 +185,13 @@ class TracetuiApp(App[None]):
         self.ranges = RangeWriter(session, self.shell, self)
         self.queries = Queries(session, self.shell, self.navigation, self, self.action_command_palette)
         self.host: Host = ViewHost(
-            session, self.loader, self.shell, self.navigation, self.preferences, self.action_stop_loading
+            session,
+            self.loader,
+            self.shell,
+            self.navigation,
+            self.preferences,
+            self.runs.silence,
+            self.action_stop_loading,
         )
         self._give_keys_to_parts()
         if len(paths) == 1:
@@ -326,6 +334,8 @@ class TracetuiApp(App[None]):
         """Binds the keys whose work is that of one part: Textual finds an action by its name."""
         self.action_tab = self.navigation.to_tab
         self.action_come_back = self.navigation.back
+        self.action_undo = self.navigation.undo
+        self.action_redo = self.navigation.redo
         self.action_next_rank = self.navigation.next_rank
         self.action_next_kind = self.navigation.next_kind
         self.action_runs = self.lists.show_runs
@@ -362,6 +372,8 @@ class TracetuiApp(App[None]):
         if self.loader.lines:
             self.loader.stop()
         elif not self.navigation.come_back(only_here=True) and not self.navigation.undo_jump():
+            if self.session.range_words:
+                self.shell.say(f"The range is no longer in force: {commands.key('app.undo')} brings it back")
             self.shell.forget_range()
 
     # --- keys: files

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from tracetui.analysis.scope import Scope
 from tracetui.app.session.open_runs import OpenRun
@@ -29,21 +29,48 @@ Key: TypeAlias = "tuple[Hashable, int, int, int | None, str | None, Scope]"
 _SIDES: tuple[Side, Side] = ("a", "b")
 PARTS_OF_B = frozenset({"diff", "comparable", "compared findings", ("b", "selection")})
 """Cached analyses that depend on run B."""
+JUDGED = frozenset({"findings", "compared findings", "verdict"})
+"""Cached analyses that depend on the settings of rules, beside those of sweeps."""
 KEPT = 6
 """How many runs other than A and B stay in memory; any more are read again when needed."""
+Arranged: TypeAlias = "dict[tuple[object, ...], tuple[tuple[str, bool] | None, str]]"
+"""By tab and place of a page: its order (column, whether the largest comes first) and its own filter."""
 T = TypeVar("T")
+
+
+class State(NamedTuple):
+    """What the screen shows of its runs, as far as keys change it: undo brings all of it back."""
+
+    sides: dict[Side, str]
+    """The letters of A and B."""
+    rank: int | None
+    kind: str | None
+    scope: Scope
+    range_words: str
+    per: tuple[Per, Per]
+    """What the totals cover, of one run and of two."""
+    silenced: dict[str, str]
+    grouped: dict[str, str]
+    filter: str
+    sorts: dict[str, tuple[str, bool]]
+    """Of every page whose order is not its own."""
+    arranged: Arranged
+    """The order and the own filter of every page in view, by tab and place."""
+
+    @property
+    def about(self) -> tuple[object, ...]:
+        """Returns what the numbers of a page depend on, beside the run and what a tab groups its rows by."""
+        return self.rank, self.kind, self.scope, self.per, self.silenced
 
 
 @dataclass(frozen=True)
 class Visit:
-    """A place that the user has visited: a run, a tab, the position in it, and the filter in force there."""
+    """A place that the user has visited: a run, a tab, the position in it, and what was in force there."""
 
     tab: str
-    filter: str
     numbers: tuple[int, int]
     """The readings of A and B (`OpenRun.number`); 0 if there was none."""
-    about: tuple[object, ...]
-    """Rank, tool, scope, and what the totals cover."""
+    state: State
     inside: object
     """The position in the tab (`View.place`)."""
 
@@ -93,6 +120,16 @@ class Session:
         """Returns A and B, as far as they are read."""
         found = {side: self.open[letter].run for side, letter in self.sides.items() if letter in self.open}
         return {side: run for side, run in found.items() if run is not None}
+
+    @property
+    def silenced(self) -> dict[str, str]:
+        """Returns which rules and findings are silenced, with the reasons."""
+        return {} if self.config is None else self.config.silenced
+
+    def configure(self, config: Config) -> None:
+        """Takes over other settings of rules; what was found by the former ones is found again."""
+        self.config = config
+        self._drop(lambda key: key[0] in JUDGED or (isinstance(key[0], tuple) and key[0][0] == "sweep"))
 
     def add(self, paths: tuple[Path, ...], *, origin: Path | None = None, label: str = "") -> OpenRun:
         """Adds a run to the list, under the first free letter."""

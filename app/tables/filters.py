@@ -1,4 +1,4 @@
-"""The filter language of tables: text, ``/regex/``, ``!not``, ``>100us``, ``<5%``, ``calls>=10``."""
+"""The filter language of tables: text, ``this|that``, ``/regex/``, ``!not``, ``>100us``, ``<5%``, ``calls>=10``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2*
 _KINDS_OF_TIME: tuple[Kind, ...] = ("time", "delta")
 FILTER_HELP = (
     ("scan", "rows with this text, in any case; several words must all occur"),
+    ("conv|scan", "rows with one of these texts"),
     ('"two words"', "a text with its spaces"),
-    ("/conv|scan/", "a regular expression"),
-    ("!copy", "rows without it; !/regex/ too"),
+    ("/conv.*d/", "a regular expression"),
+    ("!copy", "rows without it; !conv|scan and !/regex/ too"),
     (">100us  <2ms", "the table's time: ns us ms s"),
     (">5%  <0.1%", "the table's share"),
     (">=10", "the number of calls"),
@@ -80,7 +81,7 @@ class Filter:
 def parse(text: str) -> Filter:
     """Parses what the user typed.
 
-    Words separated by spaces must all hold; a text in double quotes keeps its spaces.
+    Words separated by spaces must all hold; a text in double quotes keeps its spaces and bars.
 
     Raises:
         FilterError: a regular expression is wrong.
@@ -106,6 +107,10 @@ def parse(text: str) -> Filter:
             comparison = None if negated else _COMPARISON.fullmatch(word)
             if comparison:
                 comparisons.append(_comparison(comparison))
+            elif "|" in word and (texts := list(filter(None, word.split("|")))):  # "a|" is still being typed
+                several = len(texts) > 1
+                pattern = "|".join(map(re.escape, texts)) if several else texts[0]
+                matches.append(Match(pattern, regex=several, negated=negated))
             elif word and not (negated is False and re.fullmatch(r"[<>=]=?", word)):
                 matches.append(Match(word, regex=False, negated=negated))
         rest = rest.strip()

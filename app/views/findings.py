@@ -10,13 +10,14 @@ from rich.text import Text
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT, Finding, Findings, Query
-from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
+from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT, stable_key
 from tracetui.analysis.ranks.of_run import jobs_of
-from tracetui.analysis.report.findings import finding_row, judged, stable_key
+from tracetui.analysis.report.findings import finding_row, judged
 from tracetui.analysis.report.model import FindingRow, SilencedRow, SuppressedRow
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE, TRIED
 from tracetui.analysis.tried import tried
 from tracetui.app import tabs
+from tracetui.app.keys import commands
 from tracetui.app.reports.content.tried import NOTHING_TRIED
 from tracetui.app.reports.finding_words import (
     LABEL_WIDTH,
@@ -33,7 +34,9 @@ from tracetui.app.text.fitting import pad, printable, wrapped
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.messages import ShowEvidence
 from tracetui.app.views.common.page import Page
+from tracetui.app.views.common.rows import in_a_line
 from tracetui.app.views.common.table_view import TableView
+from tracetui.app.widgets.prompt import SAVE_HINTS, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +69,7 @@ def finding_text(row: FindingRow, width: int, base: str, *, comment: str = "", a
 def _aside(row: FindingRow) -> list[tuple[str, str]]:
     """Why a finding was set aside."""
     if isinstance(row, SilencedRow):
-        return [("Aside", f"Silenced in .tracetui.toml: {row.reason}")]
+        return [("Aside", f"Silenced: {row.reason} ({commands.key('finding.silence')} restores it)")]
     if not isinstance(row, SuppressedRow):
         return []
     if row.by in (HEADLINE, NO_ACT):
@@ -112,6 +115,8 @@ def _add(text: Text, label: str, words: str, width: int, *, ascii: bool, style: 
         text.append(f"{line}\n", style)
 
 
+UNSAID = "silenced on the screen"
+"""The reason where none was typed."""
 NO_EVIDENCE = "No table rows support this finding.\n\nEsc goes back."
 
 
@@ -128,6 +133,7 @@ class _Page(Page):
 class FindingsView(TableView):
     """The findings, worst first; those set aside and the rules that abstained beside them."""
 
+    BINDINGS = commands.bindings("findings")
     TAB = "findings"
     OF_SUMMARIES = True
     TABLES = ("findings", "tried", "set aside", "abstained", "A and B")
@@ -224,6 +230,34 @@ class FindingsView(TableView):
         else:
             super().action_copy_row()
 
+    def action_silence(self) -> None:
+        """Asks why the finding is to be silenced; one that is silenced is restored."""
+        finding, _ = self._current()
+        if finding is None:
+            self.host.say("There is no finding here to silence")
+        elif isinstance(finding, SilencedRow):
+            names = [name for name in (finding.key, finding.id) if name in self.session.silenced]
+            self._go_on_below(lambda: self.host.silence(names, ""))
+        elif isinstance(finding, SuppressedRow):
+            self.host.say("Only what is found can be silenced, and this one was set aside already")
+        else:
+            key = finding.key
+
+            def silence(reason: str) -> bool:
+                self._go_on_below(lambda: self.host.silence([key], reason.strip() or UNSAID))
+                return True
+
+            self.host.ask(Question("silence", "because", silence, hints=SAVE_HINTS, joins=in_a_line))
+            self.host.remark(f"silences {key}")
+
+    def _go_on_below(self, work: Callable[[], None]) -> None:
+        """Does something that takes the row under the cursor away, and goes on at the next one."""
+        rows = self.table.view()
+        if rows.height > 1 and len(self._stack) == 1:
+            at = self.table.cursor
+            self._wanted = str(rows["name"][at + 1 if at + 1 < rows.height else at - 1])
+        self.app.call_later(work)
+
     def _show_page(self) -> None:
         super()._show_page()
         self.detail.display = self._text_wanted and not self.has_class("-blank")
@@ -276,6 +310,10 @@ class FindingsView(TableView):
             labels["detail.down"] = "more text"
         if finding is not None and finding.next_command:
             labels["copy.row"] = "copy command"
+        if isinstance(finding, SilencedRow):
+            labels["finding.silence"] = "restore"
+        elif finding is None or isinstance(finding, SuppressedRow):
+            labels["finding.silence"] = ""
         if self.state.page.id == "evidence":
             labels["go.in"] = "its rows" if query is not None else ""
         elif finding is None:
@@ -293,7 +331,7 @@ def _list_page(findings: Findings, base: str) -> Page:
         frame=_frame(findings.found),
         columns=FINDINGS.columns,
         noun="findings",
-        note=base,
+        note=f"{base} · {len(findings.silenced)} silenced" if findings.silenced else base,
         empty=f"Nothing found: {counts}.{more if aside or findings.abstained else ''}",
         inside="evidence",
         key="name",

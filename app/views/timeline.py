@@ -176,8 +176,7 @@ class TimelineView(LanesView):
             return
         self.picture.load(self._built)
         if self.session.scope.window is not None and not self._ranks:  # marked when this run was last in view
-            self.picture.marks = self.session.scope.window
-            self.picture.changed(moved=False)
+            self.show_marks(self.session.scope.window)
         if not isinstance(self._built, RanksTimeline):
             trace = self._trace
             self._compute("program", lambda: self._beside(trace, built))
@@ -304,7 +303,7 @@ class TimelineView(LanesView):
         elif self.end_search():
             self._describe()
         elif self.picture.marks != (None, None) and self.session.scope.window is None:
-            self.forget_marks()
+            self.show_marks(None)
         else:
             self.app.call_later(self.host.stop_loading)
         self.host.refresh_lines()

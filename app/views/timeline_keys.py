@@ -89,9 +89,9 @@ class LanesView(View):
         else:
             self.app.call_later(self.host.restrict, (begin, finish), f"range {self._stretch(begin, finish)}")
 
-    def forget_marks(self) -> None:
-        """Removes the marks, because the range is no longer in force."""
-        self.picture.marks = None, None
+    def show_marks(self, window: tuple[int, int] | None) -> None:
+        """Marks the range that is in force; without one, nothing."""
+        self.picture.marks = window or (None, None)
         self.picture.changed(moved=False)
 
     # --- other events

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DEBOUNCE_SECONDS = 0.12
 HINTS = (("Enter", "go"), ("Esc", "cancel"))
-FILTER_HINTS = (("Enter", "keep"), ("Esc", "clear"), ("text /regex/ !not >100us <5% calls>10", ""))
+FILTER_HINTS = (("Enter", "keep"), ("Esc", "clear"), ("text a|b /regex/ !not >100us <5% calls>10", ""))
 SAVE_HINTS = (("Enter", "write"), ("Esc", "cancel"))
 
 

@@ -130,7 +130,7 @@ def add_comment(run: Run, tab: str, page: str, row: str, text: str, *, replaces:
     file = file_of(run)
     if read_only():
         raise TraceError(file, "nothing is written from here", "write the comment where the run can be changed")
-    if _ships(file):
+    if ships(file):
         raise TraceError(file.parent, "ships with tracetui and takes no comments", "copy the recording")
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     comment = Comment(now, recording_of(run), tab, page, row, " ".join(text.split())[:LONGEST])
@@ -165,7 +165,7 @@ def _is_private(run: Run) -> bool:
     return not mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
-def _ships(file: Path) -> bool:
+def ships(file: Path) -> bool:
     """Whether this is a folder of the samples."""
     from tracetui import samples
 

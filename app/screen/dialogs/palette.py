@@ -1,9 +1,12 @@
-"""The palette (Ctrl+P): commands, tables, themes, kernels and modules of the run, open and recent runs."""
+"""The palette (Ctrl+P): commands, tables, settings, runs, and what has a name in the run in view."""
 
 from __future__ import annotations
 
+import asyncio
+import re
+from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
@@ -12,39 +15,98 @@ from textual.widgets import Input
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.keys.places import PLACES
+from tracetui.app.settings.schema import SCHEMA
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from textual.dom import DOMNode
-    from textual.fuzzy import Matcher
     from textual.screen import Screen
 
     from tracetui.app.keys.keymap import Command
     from tracetui.app.screen.history import Navigation
     from tracetui.app.screen.keyboard import Keyboard
     from tracetui.app.screen.opening import RunLoader
+    from tracetui.app.screen.preferences import Preferences
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.session import Session
+    from tracetui.app.settings.schema import Option
 
 LIMIT = 50
-"""The maximum number of kernels and modules offered at once."""
-ALL_WORDS = 100.0
-"""Added to the score of a table that has all the words in its names: more than any fuzzy match has."""
+"""The maximum number of kernels, of modules and of steps offered at once."""
+MOST_ALIKE = 1000
+"""Kernels of the same short names among which those offered are told apart."""
 
 
-def _highlighted(matcher: Matcher, name: str) -> Content:
-    """Highlights the matching letters of a name; `Matcher.highlight` would read its brackets as markup."""
-    shown = Content(name)
-    for at in matcher.fuzzy_search.match(matcher.query, name)[1]:
-        shown = shown.stylize(matcher.match_style, at, at + 1)
-    return shown
+def words_of(query: str) -> list[str]:
+    """Returns the words of what was typed; signs tell nothing apart, unless there is nothing else."""
+    return re.findall(r"\w+", query.lower()) or query.lower().split()
 
 
-def has_words(title: str, words: list[str]) -> bool:
-    """Whether each of these is a part of a title; letters scattered over it are no match."""
-    return all(word in title.lower() for word in words)
+def fits(text: str, words: list[str]) -> float:
+    """Tells how well words fit a text: 0 if one is no part of it, 2 if each begins a word, 3 if they are its words."""
+    lower = text.lower()
+    if not words or not all(word in lower for word in words):
+        return 0.0
+    begun = sum(re.search(rf"(?<![^\W_]){re.escape(word)}", lower) is not None for word in words) / len(words)
+    whole = " ".join(re.split(r"[\W_]+", lower))
+    return 1 + begun + (f" {' '.join(words)} " in f" {whole} ")
+
+
+class Rank(IntEnum):
+    """What goes first of what fits equally well: a table's names are looked for more often than anything else."""
+
+    STEP, MODULE, KERNEL, SETTING, RUN, ELSEWHERE, COMMAND, FINDING, TABLE = range(9)
+
+
+class Named(NamedTuple):
+    """Something of a recording that has a name: what it is, how it is shown, where it is."""
+
+    rank: Rank
+    noun: str
+    label: str
+    tab: str
+    name: str
+    searched: str
+    """What the words are looked for in, where that is more than the label."""
+
+
+def named(session: Session, words: list[str]) -> list[Named]:
+    """Returns the steps, kernels and modules that have all of these words; may take seconds, so call it in a thread.
+
+    Names are compared where they lie, and only those offered are made into texts.
+    """
+    import polars as pl
+
+    from tracetui.analysis.kernels import kernels
+    from tracetui.analysis.modules import modules
+    from tracetui.app.text.names import tell_apart
+
+    def having(frame: pl.DataFrame, *texts: pl.Expr) -> pl.DataFrame:
+        text = pl.concat_str([each.cast(pl.String) for each in texts], separator=" ", ignore_nulls=True)
+        lower = text.str.to_lowercase()
+        each = [lower.str.contains(word, literal=True) for word in words]
+        begins = [lower.str.contains(rf"(^|[\W_]){re.escape(word)}").cast(pl.Int8) for word in words]
+        found = frame.with_columns(searched=text).filter(*each)
+        return found.sort(pl.sum_horizontal(begins), descending=True, maintain_order=True).head(LIMIT)
+
+    found: list[Named] = []
+    steps = having(session.trace().steps.with_row_index("row"), pl.format("step {} {}", "index", "name"))
+    for row, number, name, text in steps.select("row", "index", "name", "searched").iter_rows():
+        found.append(Named(Rank.STEP, "step", f"{number}  {name}", "timeline", str(row), text))
+    selection = session.selection()
+    work = session.cached("kernels", lambda: kernels(selection))
+    offered = having(work, pl.lit("kernel"), pl.col("short_name"), pl.col("name"))
+    alike = work.filter(pl.col("short_name").is_in(offered["short_name"].to_list()))
+    told = tell_apart(pl.concat([offered.drop("searched"), alike.head(MOST_ALIKE)]).unique("name", maintain_order=True))
+    for (name, short), text in zip(told.select("name", "short_name").iter_rows(), offered["searched"], strict=False):
+        found.append(Named(Rank.KERNEL, "kernel", str(short or name), "kernels", str(name), text))
+    tree = session.cached("modules", lambda: modules(selection)).filter(pl.col("path") != "")
+    for path, text in having(tree, pl.lit("module"), pl.col("path")).select("path", "searched").iter_rows():
+        found.append(Named(Rank.MODULE, "module", str(path), "modules", str(path), text))
+    return found
 
 
 def _home(command: Command) -> str:
@@ -56,7 +118,7 @@ def still_cursor(palette: Screen[object], text: str = "") -> None:
     """Stops the cursor of a palette's line from blinking, says what is found there, and looks a text up."""
     for line in palette.query(Input):
         line.cursor_blink = False
-        line.placeholder = "table, kernel, run, command"
+        line.placeholder = "table, finding, kernel, step, setting, command"
         line.value = text
 
 
@@ -68,6 +130,7 @@ class Parts(Protocol):
     keyboard: Keyboard
     runs: RunLoader
     navigation: Navigation
+    preferences: Preferences
 
 
 class EverythingProvider(Provider):
@@ -108,12 +171,20 @@ class EverythingProvider(Provider):
         """Runs a command in its tab, after the palette has closed."""
         self.app.call_later(self._run, command)
 
+    def _do_there(self, command: Command) -> None:
+        """Goes to the tab that a command works in, and presses its key there, which waits for the tab's rows."""
+        self._parts.navigation.to_tab(_home(command))
+        if command.keys:
+            self.app.call_later(self._parts.keyboard.press, command.keys.split(",")[0])
+        else:
+            self._do(command)
+
     async def _run(self, command: Command) -> None:
         if command.where != "app" and command.keys and self._parts.shell.awaits_rows:
             self._parts.keyboard.press(command.keys.split(",")[0])  # which waits, or opens its line at once
             return
         target: DOMNode | None = self.app
-        if command.where in ("view", "counted", "diff", "sweep", "timeline"):
+        if command.where in ("view", "counted", "findings", "diff", "sweep", "ranks", "timeline"):
             target = self._parts.shell.view
         elif command.where in ("table", "tree", "overview", "lanes"):
             target = self.app.focused
@@ -127,35 +198,99 @@ class EverythingProvider(Provider):
             yield DiscoveryHit(self._own(label).replace("[", "\\["), partial(self._do, command), text=label)
 
     async def search(self, query: str) -> Hits:
-        """Finds commands by fuzzy match, and kernels and modules whose short or full name contains all words."""
-        matcher, parts, words = self.matcher(query), self._parts, query.lower().split()
+        """Finds whatever has all the words that were typed: first what is known at once, then what is computed."""
+        parts, words = self._parts, words_of(query)
+
+        def hit(rank: Rank, text: str, go: Callable[[], object], searched: str = "") -> Hit | None:
+            score = fits(f"{text} {searched}", words)
+            shown = printable(parts.shell.own(text))
+            return Hit(10 * score + rank - len(shown) / 1000, self._marked(shown, words), go, shown) if score else None
+
+        for known in self._at_once(hit):
+            yield known
+        run = parts.session.runs.get("a")
+        if run is None or not words:
+            return
+        session = parts.session.frozen()
+        for compute in (named, self._findings) if run.summaries_in is None else (self._findings,):
+            try:
+                rows = await asyncio.to_thread(compute, session, words)
+            except Exception as error:  # the rest of the palette works without
+                parts.shell.log_error(error)
+                continue
+            for row in rows:
+                shown = f"{row.noun}  {row.label}"
+                if found := hit(row.rank, shown, partial(self._go, row), row.searched):
+                    yield found
+
+    def _at_once(self, hit: Callable[..., Hit | None]) -> Iterator[Hit]:
+        """Finds commands, tables, settings and runs."""
+        parts = self._parts
+        offered: list[Hit | None] = []
         for command in self._commands():
-            label = self._own(f"{command.title}  ({command.shown})" if command.shown else command.title)
-            if has_words(label, words):
-                yield Hit(matcher.match(label), matcher.highlight(label), partial(self._do, command), text=label)
+            title = f"{command.title}  ({command.shown})" if command.shown else command.title
+            offered.append(hit(Rank.COMMAND, title, partial(self._do, command)))
         for command in self._elsewhere():
-            title = self._own(f"{command.title}  (in {tabs.TITLES[_home(command)]})")
-            score = matcher.match(title) / 2  # commands that work in this tab go first
-            if has_words(title, words):
-                yield Hit(score, matcher.highlight(title), partial(parts.navigation.to_tab, _home(command)), text=title)
-        for place in PLACES if words else ():
-            if place.has(words):
-                title = " > ".join(filter(None, (tabs.TITLES[place.tab], place.table)))
-                go = partial(parts.navigation.open_rows, place.tab, place.table, "")
-                # of what fits a table's names nothing else is looked for more often
-                yield Hit(ALL_WORDS + matcher.match(title), _highlighted(matcher, title), go, text=title)
+            title = f"{command.title}  (in {tabs.TITLES[_home(command)]})"
+            offered.append(hit(Rank.ELSEWHERE, title, partial(self._do_there, command)))
+        for place in PLACES:
+            title = " > ".join(filter(None, (tabs.TITLES[place.tab], place.table)))
+            go = partial(parts.navigation.open_rows, place.tab, place.table, "")
+            offered.append(hit(Rank.TABLE, title, go, place.words))
+        for option in SCHEMA:
+            about = f"setting  {option.key}: {option.about}"
+            offered.append(hit(Rank.SETTING, about, partial(self._explain, option)))
         for path, label in self._recent():
-            if all(word in label.lower() for word in words):
-                shown = printable(f"open  {label}", ascii=parts.session.ascii)
-                score = max(matcher.match(shown), 0.1)
-                yield Hit(score, _highlighted(matcher, shown), partial(parts.runs.open_run, "a", (path,)), text=shown)
-        found = 0
-        for tab, noun, name, label in parts.navigation.places():
-            folded = f"{label}\n{name}".lower()
-            if all(word in folded for word in words):
-                shown = printable(f"{noun}  {label}", ascii=parts.session.ascii)
-                score = max(matcher.match(shown), 0.1)
-                yield Hit(score, _highlighted(matcher, shown), partial(parts.navigation.go_to, tab, name), text=shown)
-                found += 1
-                if found >= LIMIT:
-                    return
+            offered.append(hit(Rank.RUN, f"open  {label}", partial(parts.runs.open_run, "a", (path,))))
+        if len(parts.session.open) > 1:
+            for entry in parts.session.open.values():
+                label = f"run  {entry.letter}  {entry.name}"
+                offered.append(hit(Rank.RUN, label, partial(parts.runs.look_at, entry.letter)))
+        return filter(None, offered)
+
+    def _findings(self, session: Session, words: list[str]) -> list[Named]:
+        """Returns all findings, also those set aside, by rule and title."""
+        from tracetui.app.reports.finding_words import titled
+        from tracetui.app.session.facts import session_findings
+
+        found = session_findings(session, self._parts.shell.log_error)
+        away = [(each.finding, "set aside") for each in (*found.suppressed, *found.silenced)]
+        return [
+            Named(Rank.FINDING, "finding", f"{each.id} {titled(each.title, each.doubted_by)}", table,
+                  titled(each.title, each.doubted_by), "")
+            for each, table in [*((each, "findings") for each in found.found), *away]
+        ]  # fmt: skip
+
+    def _explain(self, option: Option) -> None:
+        """Shows what a setting is, its value, and where it is set."""
+        from rich.text import Text
+
+        from tracetui.analysis.findings.config import FILE, user_file
+        from tracetui.app.screen.dialogs.common import TextScreen
+
+        parts = self._parts
+        lines = (
+            f"{option.about}.",
+            parts.preferences.in_force(option.key),
+            f"Allowed: {option.allowed}",
+            f"It is set in {user_file()}, in a project's {FILE}, or by {option.variable}.",
+        )
+        text = "\n\n".join(printable(parts.shell.own(line)) for line in lines)
+        self.app.push_screen(TextScreen(f" Setting: {option.key}", Text(text)))
+
+    def _go(self, row: Named) -> None:
+        navigation = self._parts.navigation
+        if row.rank is Rank.STEP:
+            navigation.show_in_timeline("steps", int(row.name))
+        elif row.rank is Rank.FINDING:
+            navigation.open_rows("findings", row.tab, row.name)
+        else:
+            navigation.go_to(row.tab, row.name)
+
+    def _marked(self, text: str, words: list[str]) -> Content:
+        """Highlights the words; brackets in names are no markup."""
+        shown, lower, style = Content(text), text.lower(), self.matcher("").match_style
+        for word in words:
+            if (at := lower.find(word)) >= 0:
+                shown = shown.stylize(style, at, at + len(word))
+        return shown

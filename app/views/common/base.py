@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from tracetui.analysis.tables.table import Field
-    from tracetui.app.session.session import Session, Side, Visit
+    from tracetui.app.session.session import Arranged, Session, Side, Visit
     from tracetui.app.views.common.chart import ViewChart
     from tracetui.app.widgets.prompt import Question
 
@@ -130,6 +130,9 @@ class Host(Protocol):
 
     def back(self) -> None:
         """Goes back to the previous place, as Ctrl+O does."""
+
+    def silence(self, names: Sequence[str], reason: str) -> None:
+        """Silences findings by their keys or rules, or with no reason restores them; says where that was written."""
 
     def went_back(self) -> None:
         """Says that Esc has led to a page that was in view before, so that the history may shrink."""
@@ -314,6 +317,10 @@ class View(Vertical, Painted, can_focus=True):
 
     def sorts(self) -> dict[str, tuple[str, bool] | None]:
         """Returns the sorting of pages (column, whether the largest comes first) by page id; None is the default."""
+        return {}
+
+    def arranged(self) -> Arranged:
+        """Returns the order and the own filter of each page in view."""
         return {}
 
     def place(self) -> object:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.app.session import jobs
+    from tracetui.app.session.session import Arranged
     from tracetui.app.text.names import Names
     from tracetui.app.widgets.frame_table import FrameTable
 
@@ -397,6 +398,14 @@ class TableView(RowsView):
         """The order of the pages in view, where it is not their own."""
         self._remember()
         return {state.page.id: state.sort if state.sort != state.page.sort else None for state in self._stack}
+
+    def arranged(self) -> Arranged:
+        """Returns the order and the own filter of each page in view; the shared filter is the session's."""
+        self._remember()
+        return {
+            (self.TAB, self.kind, at, state.page.id): (state.sort, state.filter if at or not self.shares_filter else "")
+            for at, state in enumerate(self._stack)
+        }
 
     def place(self) -> tuple[str, tuple[PageState, ...]]:
         """The table of this tab, and the pages down to the one in view, each with its filter, order and cursor."""

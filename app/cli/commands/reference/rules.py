@@ -53,7 +53,10 @@ Set thresholds and silence rules in `.tracetui.toml` beside the recording, in th
 
 [silence]
 F1 = "fp32 is needed for the reference run"
+"F3:9f2c01ab" = "one finding of a rule that may find several, by its `key` in JSON"
 ```
+
+On the screen `x` silences the finding under the cursor, and restores one that is silenced.
 
 Thresholds marked *own* are our choice; the others come from the cited source.
 """
