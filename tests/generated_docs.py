@@ -95,7 +95,9 @@ async def recording() -> str:
             name: styles.setdefault(style, f"s{len(styles)}")
             for name, style in re.findall(r"\.(terminal-\d+-r\d+) \{ (.*?) \}", svg)
         }
-        (group,) = inside.findall(re.sub(r'class="(terminal-\d+-r\d+)"', lambda m: f'class="{names[m[1]]}"', svg))
+        for name, short in names.items():
+            svg = svg.replace(f'class="{name}"', f'class="{short}"')
+        (group,) = inside.findall(svg)
         group = re.sub(r' (clip-path|shape-rendering)="[^"]*"', "", group)
         groups.append(re.sub(r'"terminal-\d+-(\w+)"', r'"\1"', group))
     shown = f"visibility: hidden; animation: shown {FRAME_SECONDS * len(groups)}s step-end infinite"

@@ -41,7 +41,7 @@ def page() -> str:
         r"[\fICOMMAND\fR] [\fIPATH\fR ...]",
         ".SH DESCRIPTION",
         escaped(str(top.description)),
-        r"Without a command a path is opened. \fBtracetui\fR \fICOMMAND\fR \fB\-\-help\fR has the same text as this page.",
+        r"Without a command a path is opened. \fBtracetui\fR \fICOMMAND\fR \fB\-\-help\fR has the same text as here.",
         ".SH OPTIONS",
         *arguments(top),
         ".SH COMMANDS",
