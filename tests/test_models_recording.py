@@ -32,6 +32,25 @@ def test_the_pages_example_records_what_profile_would(tmp_path: Path) -> None:
     assert "Linear" in " ".join(trace.host.filter(trace.host["kind"] == "module")["name"].cast(str).to_list())
 
 
+def test_the_pages_marked_test_is_held_to_its_limits_and_its_baseline(tmp_path: Path) -> None:
+    example = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[2]
+
+    def session(text: str, *options: str) -> str:
+        (tmp_path / "test_example.py").write_text(text)
+        plugin = ["-p", "no:tracetui", "-p", "tracetui.app.pytest_plugin"]  # it may be installed, or not yet
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugin, *options]
+        return subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True).stdout
+
+    assert "--tracetui-update makes it" in session(example)
+    assert "1 passed" in session(example, "--tracetui-update")
+    (stored,) = (tmp_path / ".tracetui" / "baselines").iterdir()
+    assert told(stored)["status"] == "finished"
+    said = session(example.replace("5e6", "1e-3"))
+    assert "overview.step.us is " in said
+    assert "its limit 0.001" in said
+    assert "what changed from A to B" in said
+
+
 def test_a_program_that_fails_in_between_keeps_what_there_is(tmp_path: Path) -> None:
     from tracetui.collectors.child.recording import recording
 

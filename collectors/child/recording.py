@@ -95,6 +95,11 @@ class recording:  # noqa: N801  as open() and profile() are spelled
             if self._recorder.over:
                 self._end(None)
 
+    @property
+    def going(self) -> bool:
+        """Whether there are steps to come."""
+        return self._recorder is not None
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Ends a recording that is still under way; what it has is kept."""
         self._end(error)
