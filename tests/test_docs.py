@@ -36,8 +36,10 @@ from generated_docs import (
 )
 from report_page import documented, keys_of
 
+from tracetui.analysis.kernels import kernels
 from tracetui.analysis.report.report import SECTIONS
 from tracetui.analysis.schemas.outputs import json_schema
+from tracetui.analysis.selection import select
 from tracetui.analysis.tables.registry import TABLES
 from tracetui.app.cli.command import COMMANDS, build_parser, chosen
 from tracetui.app.cli.commands.completion import known_commands
@@ -82,10 +84,13 @@ def test_the_notebook_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TRACETUI_CACHE_MB", "0")
     page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 16
+    assert len(blocks) == 17
     names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)
+    assert names["shown"].tables("kernels")["kernels"].height == kernels(select(names["trace"])).height
+    assert 'sandbox="allow-scripts"' in names["shown"]._repr_html_()
+    assert "Host functions" in names["shown"].page("host_functions")._repr_html_()
     assert len(names["run"].traces) == 1
     assert len(names["frames"]["device"]) == names["trace"].device.height
 
