@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens docs man trust fuzz fuzz-table fuzz-apart aarch64 dist tag
+.PHONY: check test lint typecheck layers typed-links screens docs man trust fuzz fuzz-table fuzz-apart aarch64 dist tag site
 
 check: lint typecheck layers test
 
@@ -58,6 +58,14 @@ fuzz-table:
 # Tries the program as a board runs it, under qemu: by hand and before a release (Debian's apt, network, five minutes).
 aarch64:
 	$(PYTHON) tests/aarch64.py
+
+# The documentation as a site in build/site, with search; links that lead nowhere end it (needs tracetui[site]).
+site:
+	rm -rf build/site-docs && mkdir -p build/site-docs/benchmarks/planted build/site-docs/samples
+	cp -r README.md CHANGELOG.md CONTRIBUTING.md docs build/site-docs
+	cp benchmarks/*.md build/site-docs/benchmarks && cp benchmarks/planted/*.md build/site-docs/benchmarks/planted
+	cp samples/README.md build/site-docs/samples
+	$(PYTHON) -m mkdocs build --strict
 
 # Builds what a release consists of into dist/ (needs tracetui[release]); docs/install.md has the rest of the steps.
 dist: tag
