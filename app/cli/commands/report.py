@@ -242,6 +242,9 @@ def _render(found: Report, request: Request, paths: Sequence[Path]) -> str:
     if request.format == "csv":
         from tracetui.app.reports.csv_report import report_csv
 
+        kinds = dict.fromkeys(trace.source.kind for trace in found.run.traces)
+        if len(kinds) > 1:
+            print(f"tracetui: rows of one tool; --source picks it: {', '.join(kinds)}", file=sys.stderr)
         return report_csv(found, (request.sections or ("kernels",))[0])
     from tracetui.app.reports.content.run import run_parts
 

@@ -80,7 +80,7 @@ def findings(found: Judged, base: str, layout: Layout, level: int) -> list[str]:
 
 
 def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clean: bool) -> list[str]:
-    """The first findings in short, and behind a fold all of them with what they rest on."""
+    """The titles of the first findings, each with a fold, so that the first picture is in view; then all of them."""
     first = advice(found.findings)
     told = known_from(first, clean=clean).removeprefix("; ")
     lines = [element("p", said(f"{told[:1].upper()}{told[1:]}."))] if told else []
@@ -88,7 +88,8 @@ def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clea
         head = element(f"h{level}", f'<span class="mark">{said(mark(row))}</span> {said(layout.text(row.title))}')
         texts = details(row, whole_of(base), ascii=layout.ascii)
         about = "".join(element("p", said(layout.text(text))) for text in texts)
-        lines.append(element("section", f"{head}{about}", class_=f"finding {row.severity}"))
+        folded = f"<details><summary>{head}</summary>{about}</details>" if about else head
+        lines.append(element("section", folded, class_=f"finding {row.severity}"))
     summary = f"<summary>All {len(found.findings)}, and what they rest on</summary>"
     return [*lines, f"<details>{summary}", *findings(found, base, layout, level), "</details>"]
 
