@@ -204,14 +204,14 @@ class _Page:
 
     def _block(self, block: Block) -> None:
         self.body += [element("p", self._said(text)) for text in block.before]
-        picture = self._picture(block.chart)
+        picture, first = self._picture(block.chart), block.chart_first or block.drawn_first
         if block.cells:
             heading = self._heading(self.layout.heading(block.heading, block.base, rows_shown(block), block.whole))
             self.body += [element("p", self._said(block.note), class_="note")] if block.note else []
-            self.body += picture if block.chart_first else []
+            self.body += picture if first else []
             self.body.append(table(block, heading))
         self.body += [element("p", self._said(text), class_="note") for text in block.after]
-        self.body += [] if block.chart_first and block.cells else picture
+        self.body += [] if first and block.cells else picture
 
     def _picture(self, chart: Chart | None) -> list[str]:
         if chart is None or not chart.rows or not self.layout.charts:
