@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens docs trust fuzz fuzz-table fuzz-apart aarch64
+.PHONY: check test lint typecheck layers typed-links screens docs man trust fuzz fuzz-table fuzz-apart aarch64 dist tag site
 
 check: lint typecheck layers test
 
@@ -25,8 +25,12 @@ layers:
 	$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
 
 # Regenerates everything in the documentation that is taken from the program.
-docs: screens
+docs: screens man
 	$(PYTHON) tests/generated_docs.py
+
+# The manual page, from the command line's parser; the wheel installs it.
+man:
+	$(PYTHON) tests/man_page.py
 
 # Writes the tables of benchmarks/trust.md that say what `tracetui scrub` leaves of what was planted, and what is read of every
 # recording; the second takes some minutes and needs the folder of recordings.
@@ -54,6 +58,26 @@ fuzz-table:
 # Tries the program as a board runs it, under qemu: by hand and before a release (Debian's apt, network, five minutes).
 aarch64:
 	$(PYTHON) tests/aarch64.py
+
+# The documentation as a site in build/site, with search; links that lead nowhere end it (needs tracetui[site]).
+site:
+	rm -rf build/site-docs && mkdir -p build/site-docs/benchmarks/planted build/site-docs/samples
+	cp -r README.md CHANGELOG.md CONTRIBUTING.md docs build/site-docs
+	cp benchmarks/*.md build/site-docs/benchmarks && cp benchmarks/planted/*.md build/site-docs/benchmarks/planted
+	cp samples/README.md build/site-docs/samples
+	$(PYTHON) -m mkdocs build --strict
+
+# Builds what a release consists of into dist/ (needs tracetui[release]); docs/install.md has the rest of the steps.
+dist: tag
+	rm -rf dist
+	$(PYTHON) -m build --outdir dist
+	$(PYTHON) -m twine check --strict dist/*
+
+# Whether a release's tag is the version that its files will bear: make tag TAG=v0.1.0
+TAG ?= $(shell git describe --tags --exact-match 2>/dev/null)
+VERSION = v$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+tag:
+	@test "$(TAG)" = "$(VERSION)" || { echo "the tag is '$(TAG)', pyproject.toml says $(VERSION)" >&2; exit 1; }
 
 # Writes the recorded screens that the screen tests compare with, and the documentation's page of keys.
 screens:

@@ -46,6 +46,19 @@ SHOTS: dict[str, tuple[tuple[Path, ...], tuple[str, ...]]] = {
     "diff": ((A, B), ()),
 }
 """Each screen: the runs it opens, the keys that lead to it."""
+RECORDING = SCREENSHOTS / "recording.svg"
+FRAMES = (
+    (),
+    ("8",),
+    ("enter",),
+    ("2",),
+    ("slash", *"gemm"),
+    ("enter", "enter"),
+    ("T", "w", "w"),
+    ("ctrl+p", *"roofline", "enter"),
+)
+"""The keys that lead from each picture of the recording to the next."""
+FRAME_SECONDS = 3
 
 
 def title(name: str) -> str:
@@ -63,6 +76,46 @@ async def screenshot(name: str, *, cache: bool = False) -> str:
         await press(pilot, *keys)
         svg = app.export_screenshot(title=title(name))
     return without_fonts(svg)
+
+
+async def recording() -> str:
+    """The pictures of `FRAMES` one after another, in one SVG with the frame of the first around them."""
+    from tui_pilot import opened, press
+
+    pictures = []
+    async with opened(A, size=SIZE, cache=False) as (app, pilot):
+        for keys in FRAMES:
+            await press(pilot, *keys)
+            pictures.append(without_fonts(app.export_screenshot(title=title("overview"))))
+    inside = re.compile(r'(<g transform="translate\(9, 41\)".*</g>)\s*</svg>', re.DOTALL)
+    styles: dict[str, str] = {}
+    groups = []
+    for svg in pictures:
+        names = {
+            name: styles.setdefault(style, f"s{len(styles)}")
+            for name, style in re.findall(r"\.(terminal-\d+-r\d+) \{ (.*?) \}", svg)
+        }
+        for name, short in names.items():
+            svg = svg.replace(f'class="{name}"', f'class="{short}"')
+        (group,) = inside.findall(svg)
+        group = re.sub(r' (clip-path|shape-rendering)="[^"]*"', "", group)
+        groups.append(re.sub(r'"terminal-\d+-(\w+)"', r'"\1"', group))
+    shown = f"visibility: hidden; animation: shown {FRAME_SECONDS * len(groups)}s step-end infinite"
+    css = [
+        ".matrix { font: 20px monospace; font-variant-east-asian: full-width }",
+        ".title { font: bold 18px arial }",
+        "rect { shape-rendering: crispEdges }",
+        f".shot {{ {shown} }} .shot:first-of-type {{ visibility: visible }}",
+        f"@keyframes shown {{ 0% {{ visibility: visible }} {100 / len(groups)}%, 100% {{ visibility: hidden }} }}",
+        *(f".{name} {{ {style} }}" for style, name in styles.items()),
+    ]
+    frame = re.sub(r"<style>.*?</style>\s*<defs>.*?</defs>", "", inside.sub("", pictures[0]), flags=re.DOTALL)
+    frame = re.sub(r'"terminal-\d+-title"', '"title"', frame).replace(">", f"><style>{' '.join(css)}</style>", 1)
+    shots = "".join(
+        f'<g class="shot" style="animation-delay: {FRAME_SECONDS * place}s">{group}</g>\n'
+        for place, group in enumerate(groups)
+    )
+    return f"{frame.rstrip()}\n<g>{shots}</g></svg>\n"
 
 
 def words(svg: str) -> str:
@@ -107,8 +160,8 @@ def main() -> int:
     QUERY.write_text(query_page(), encoding="utf-8")
     KEYS.write_text(all_keys(), encoding="utf-8")
     SCREENSHOTS.mkdir(exist_ok=True)
-    for name in SHOTS:
-        file, svg = SCREENSHOTS / f"{name}.svg", asyncio.run(screenshot(name))
+    pictures = {SCREENSHOTS / f"{name}.svg": asyncio.run(screenshot(name)) for name in SHOTS}
+    for file, svg in {**pictures, RECORDING: asyncio.run(recording())}.items():
         # the same screen is drawn with other ids each time
         if not file.exists() or words(file.read_text(encoding="utf-8")) != words(svg):
             file.write_text(svg, encoding="utf-8")

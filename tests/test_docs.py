@@ -3,16 +3,20 @@
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import experiments_page
+import man_page
 import pytest
 import run_json_page
 from as_json import report
 from generated_docs import (
     QUERY,
     README,
+    RECORDING,
     REPORT,
     RULES,
     SCREENS,
@@ -22,6 +26,7 @@ from generated_docs import (
     SIZE,
     query_page,
     readme,
+    recording,
     report_page,
     rules_page,
     screenshot,
@@ -31,8 +36,10 @@ from generated_docs import (
 )
 from report_page import documented, keys_of
 
+from tracetui.analysis.kernels import kernels
 from tracetui.analysis.report.report import SECTIONS
 from tracetui.analysis.schemas.outputs import json_schema
+from tracetui.analysis.selection import select
 from tracetui.analysis.tables.registry import TABLES
 from tracetui.app.cli.command import COMMANDS, build_parser, chosen
 from tracetui.app.cli.commands.completion import known_commands
@@ -77,10 +84,13 @@ def test_the_notebook_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TRACETUI_CACHE_MB", "0")
     page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 16
+    assert len(blocks) == 17
     names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)
+    assert names["shown"].tables("kernels")["kernels"].height == kernels(select(names["trace"])).height
+    assert 'sandbox="allow-scripts"' in names["shown"]._repr_html_()
+    assert "Host functions" in names["shown"].page("host_functions")._repr_html_()
     assert len(names["run"].traces) == 1
     assert len(names["frames"]["device"]) == names["trace"].device.height
 
@@ -136,6 +146,33 @@ def letters(text: str) -> str:
 @pytest.mark.parametrize("name", SHOTS)
 def test_the_readme_has_the_screenshot(name: str) -> None:
     assert f"(docs/screenshots/{name}.svg)" in README.read_text(encoding="utf-8")
+
+
+async def test_the_recording_is_what_the_screen_shows() -> None:
+    picture = RECORDING.read_text(encoding="utf-8")
+    assert len(picture) < 300_000
+    assert words(picture) == words(await recording()), "run `make docs`"
+
+
+def test_the_manual_page_is_what_the_parser_says() -> None:
+    assert man_page.PAGE.read_text(encoding="utf-8") == man_page.page(), "run `make man`"
+
+
+def test_the_readmes_commands_work_in_order(tmp_path: Path) -> None:
+    """Those after the set-up, in a fresh shell whose environment is the one that runs the tests."""
+    blocks = re.findall(r"```sh\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines() if not line.startswith("python3 -m venv")]
+    assert len(commands) >= 4
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    active = tmp_path / ".venv" / "bin" / "activate"
+    active.parent.mkdir(parents=True)
+    active.write_text(f'PATH="{Path(sys.executable).parent}:$PATH"\n')
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "TRACETUI_CACHE_MB": "0"}
+    shell = ["bash", "-euo", "pipefail", "-c", "\n".join(commands)]
+    done = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "tracetui report: vim_tiny" in done.stdout
+    assert "vim_tiny_fp16" in done.stdout
 
 
 def test_the_readme_shows_what_its_command_prints() -> None:

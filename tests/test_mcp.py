@@ -47,6 +47,24 @@ def test_only_what_was_given_is_read(tools, tmp_path) -> None:
         inside.report("nothing.json")
 
 
+def test_every_answer_fits(tools) -> None:
+    path = str(RUN)
+    key = json.loads(tools.findings(path))["findings"][0]["key"]
+    asked = {
+        "open": (path,), "report": (path,), "findings": (path,), "evidence": (path, key), "kernels": (path,),
+        "diff": (path, path), "query": (),
+    }  # fmt: skip
+    assert set(asked) == set(READING)
+    for name, given in asked.items():
+        whole = getattr(tools, name)(*given, max_tokens=100_000)
+        fits = max(len(whole.encode()) // 6, 600)  # half of it, in tokens
+        short = getattr(tools, name)(*given, max_tokens=fits)
+        assert len(short.encode()) <= 3 * fits, name
+        assert len(whole) == len(short) or "left_out" in json.loads(short) or "…" in short
+        with pytest.raises(UsageError, match="needs about"):
+            getattr(tools, name)(*given, max_tokens=1)
+
+
 def test_what_the_tools_say(tools) -> None:
     path = str(RUN)
     assert json.loads(tools.open(path))["recordings"][0]["kind"] == "chrome"
@@ -72,9 +90,9 @@ def test_an_answer_beyond_all_measure_is_refused(tools) -> None:
         pass
 
     answer = _answering(tools.query, RefusedError)
-    assert len(answer(str(RUN), "select repeat('x', 2000000)")) > 2_000_000
+    assert len(answer(str(RUN), "select repeat('x', 2000000)", max_tokens=2_000_000)) > 2_000_000
     with pytest.raises(RefusedError, match="characters; ask for less"):
-        answer(str(RUN), "select repeat('x', 5000000)")
+        answer(str(RUN), "select repeat('x', 5000000)", max_tokens=2_000_000)
 
 
 def test_recording_stays_below_the_given_paths(tmp_path) -> None:
@@ -115,6 +133,22 @@ async def test_a_conversation() -> None:
         if importlib.util.find_spec("duckdb"):
             said = await client.call_tool("query", {"path": str(RUN), "sql": "select count(*) as n from device"})
             assert json.loads(said.content[0].text)["rows"][0]["n"] > 0
+        said = await client.call_tool("report", {"path": str(RUN)})  # what limits it
+        assert json.loads(said.content[0].text)["run"]["traces"][0]["overview"]["waits_for"]["sentence"]
+        said = await client.call_tool("findings", {"path": str(RUN)})  # what to change
+        assert json.loads(said.content[0].text)["findings"][0]["advice"]
+        said = await client.call_tool("diff", {"a": str(RUN), "b": str(RUN)})  # did it get better
+        assert json.loads(said.content[0].text)["step"]["delta_us"] == 0
+        for tool, given, line in (
+            ("report", {"path": str(RUN), "limt": 2}, "report takes no 'limt'; it takes path, sections, max_tokens"),
+            ("kernels", {"path": str(RUN), "limit": "all"}, "kernels: limit: input should be a valid integer"),
+            ("kernels", {"path": str(RUN), "limit": -2}, "limit: -2 is below 0"),
+            ("evidence", {"path": str(RUN)}, "evidence: finding: field required"),
+        ):
+            wrong = await client.call_tool(tool, given)
+            assert wrong.is_error
+            assert line in wrong.content[0].text
+            assert "\n" not in wrong.content[0].text
         for tool, given in (
             ("report", {"path": "/etc/passwd"}),
             ("query", {"path": str(RUN), "sql": "select * from read_text('/etc/passwd')"}),

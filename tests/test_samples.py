@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,14 @@ def test_the_readmes_set_up_is_what_ci_runs() -> None:
     assert "sed -n 2p" in (ROOT / ".ci" / "run").read_text()
 
 
+@pytest.mark.parametrize(("tag", "code"), [("v{}", 0), ("{}", 2), ("v{}rc1", 2), ("", 2)])
+def test_a_releases_tag_is_the_version(tag: str, code: int) -> None:
+    asked = f"TAG={tag.format(version('tracetui'))}" if tag else "TAG="
+    done = subprocess.run(["make", "-s", "tag", asked], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert ("pyproject.toml says v" in done.stderr) == bool(code)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel as it would be published."""
@@ -81,6 +90,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # a copy, since building leaves traces in its source folder
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
+    (source / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "tracetui.1", source / "docs")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
@@ -92,7 +103,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_all_modules_samples_styles_and_markers(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
-    assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"tracetui"}
+    data = f"{wheel.name.removesuffix('-py3-none-any.whl')}.data"
+    assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"tracetui", data}
+    assert f"{data}/data/share/man/man1/tracetui.1" in held
     expected = {
         f"tracetui/{path.relative_to(ROOT).as_posix()}"
         for folder in SAMPLES.values()

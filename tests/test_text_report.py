@@ -313,3 +313,11 @@ def test_sections_of_a_job_are_of_the_rank_that_the_whole_report_shows(capsys: p
         assert text.count("\nRank    ") == 1, "one rank, and what is said of all of them once"
     whole = said[0].split("The job\n")[1].split("\n\n")[0]
     assert all(whole in text for text in said)
+
+
+def test_csv_of_a_folder_holds_one_tools_rows(capfd: pytest.CaptureFixture[str]) -> None:
+    for section, file in (("kernels", "trace.pt.trace.json.gz"), ("counters", "ncu.csv")):
+        assert main(["report", "--sample", "--format", "csv", "--section", section, "--no-cache"]) == 0
+        out, said = capfd.readouterr()
+        assert {Path(row["trace"]).name for row in csv.DictReader(io.StringIO(out))} == {file}
+        assert "rows of one tool; --source picks it: chrome, nsys, ncu" in said

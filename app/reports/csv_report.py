@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
-from tracetui.analysis.report.model import Communication, CriticalPath, Memory, Overview, Report, Step
+from tracetui.analysis.report.model import Communication, CriticalPath, Memory, Overview, Report, Step, Trace
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED, OF_RUNS, SECTIONS
 from tracetui.app.text.escaping import any_cell, cell
@@ -25,7 +25,10 @@ FINER = {"kernels": "kernel_groups", "range_tree": "range_tree_kernels", "module
 
 
 def report_csv(found: Report, section: str) -> str:
-    """One section of every trace; of several traces each row begins with its trace and rank."""
+    """One section of every trace of one tool; of several traces each row begins with its trace and rank.
+
+    The tool is the main one, or the first that tells of the section: two tools' rows of one program must not be summed.
+    """
     if section == "captures":
         return captures_csv(found.run.captures)
     if section in OF_RUNS:
@@ -35,12 +38,22 @@ def report_csv(found: Report, section: str) -> str:
     if any(getattr(trace, finer, UNSET) is not UNSET for trace in traces):
         section = finer
     rows: list[Json] = []
-    for trace in traces:
+    for trace in of_one_tool(found, section):
         origin = {"trace": trace.source.path, "rank": trace.source.rank} if len(traces) > 1 else {}
         rows += [{**origin, **row} for row in _rows(getattr(trace, section))]
     if (table := SECTIONS.get(section)) is None:
         return _csv(rows)
     return plain_csv(rows, (*(("trace", "rank") if len(traces) > 1 else ()), *table.csv_header))
+
+
+def of_one_tool(found: Report, section: str) -> list[Trace]:
+    """The traces whose rows of a section are written."""
+    traces = found.run.traces
+    if not traces:
+        return []
+    kinds = dict.fromkeys((traces[found.run.main or 0].source.kind, *(trace.source.kind for trace in traces)))
+    by_kind = [[trace for trace in traces if trace.source.kind == kind] for kind in kinds]
+    return next((some for some in by_kind if any(_rows(getattr(trace, section)) for trace in some)), by_kind[0])
 
 
 def diff_csv(found: Json, section: str) -> str:

@@ -104,6 +104,8 @@ class Block:
     chart_first: bool = False
     values: Sequence[Sequence[object]] = ()
     """What the cells were written from, as far as known: numbers that a page sorts by, names in full."""
+    drawn_first: bool = False
+    """Whether HTML has the chart above the table, whose rows have bars in text."""
 
 
 @dataclass(frozen=True, slots=True)

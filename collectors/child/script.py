@@ -138,7 +138,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
     """Runs ``script`` (its argv) as ``python`` would, with a profiler inside.
 
     With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step``, or without an optimizer
-    those of the program's outermost module (see `_Recorder`). A program that has neither is recorded by time:
+    those of the program's outermost module (see `Recorder`). A program that has neither is recorded by time:
     ``window`` is (delay, length) in seconds.
 
     Args:
@@ -173,7 +173,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
         recorder.by_step()
 
     outside = Outside(spec["outside"]) if spec.get("outside") else None
-    recorder = _Recorder(spec, progress, tell_and_keep, outside)
+    recorder = Recorder(spec, progress, tell_and_keep, outside)
     argv = list(spec["script"])[1:]
     if not argv:
         raise Refused("no program to run")
@@ -217,7 +217,7 @@ TIMES = "prove"
 """The tool that records nothing: `tracetui try` times a program with it."""
 
 
-class _Recorder:
+class Recorder:
     """Times and records the steps of somebody else's program, which does not know it.
 
     The calls of the optimizer are the ends of steps, or those of the module that a program without one repeats. On a
@@ -237,6 +237,7 @@ class _Recorder:
         self._plan: Iterator[None] | None = None
         self._watch: Watch | None = None
         self._repeated: str | None = None
+        self._by_hand = False
         self._profiler: Any | None = None
         self._light: LightPass | None = None
         self._clean = self._rich = Marks("cpu")
@@ -278,6 +279,18 @@ class _Recorder:
     def _follow_module(self, module: Any) -> None:
         self._repeated = type(getattr(module, "_orig_mod", module)).__name__  # of a compiled one its own name
         after_each_call(module, self._stepped)
+
+    def by_hand(self) -> Callable[[], None]:
+        """Returns what the program itself calls at the end of each step."""
+        self._by_hand = True
+        self._plan = self._follow()
+        next(self._plan)
+        return self._stepped
+
+    @property
+    def over(self) -> bool:
+        """Whether all that was asked for has been done."""
+        return self._plan is not None and getattr(self._plan, "gi_frame", None) is None
 
     def by_time(self, delay: float, length: float) -> None:
         """Records from `delay` seconds after now for `length` seconds.
@@ -372,6 +385,8 @@ class _Recorder:
     def _compare(self) -> Iterator[None]:
         """Looks, last of all since it is slow, for what each step computes anew with the same result."""
         if not self._spec["clean_steps"] or self._spec.get("rank") is not None or not unchanged.is_eager():
+            return
+        if self._by_hand:  # the program goes on afterwards, and must not fail in this
             return
         try:
             self._looked = looked = unchanged.Unchanged()
@@ -531,6 +546,8 @@ class _Recorder:
 
     def _step_call(self) -> str:
         """What ends a step, as a program calls it."""
+        if self._by_hand:
+            return "recording.step()"
         return "optimizer.step()" if self._repeated is None else f"{self._repeated}.forward()"
 
     def notes(self) -> list[str]:
@@ -562,6 +579,7 @@ class _Recorder:
             lines.append(self._sampling.cut_short)
         if lines:
             calls = "optimizer steps" if self._repeated is None else f"calls of {self._repeated}"
+            calls = "steps" if self._by_hand else calls
             lines[0] = f"the program ended early, after {self._calls} {calls}: {lines[0]}"
         return self._refused + lines
 

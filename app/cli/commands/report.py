@@ -157,14 +157,14 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         headless.check_output(request, paths)
         headless.write(text, request, paths)
         return DONE
-    failed, shown = _computed(paths, request)
+    failed, shown = computed(paths, request)
     headless.write(shown, request, paths)
     if kept is not None and not failed:
         kept.keep(shown)
     return DONE
 
 
-def _computed(paths: Sequence[Path], request: Request) -> tuple[bool, str]:
+def computed(paths: Sequence[Path], request: Request) -> tuple[bool, str]:
     """(Whether anything was printed beside it or has failed, the report)"""
     from msgspec.structs import replace as replace_fields
 
@@ -242,6 +242,9 @@ def _render(found: Report, request: Request, paths: Sequence[Path]) -> str:
     if request.format == "csv":
         from tracetui.app.reports.csv_report import report_csv
 
+        kinds = dict.fromkeys(trace.source.kind for trace in found.run.traces)
+        if len(kinds) > 1:
+            print(f"tracetui: rows of one tool; --source picks it: {', '.join(kinds)}", file=sys.stderr)
         return report_csv(found, (request.sections or ("kernels",))[0])
     from tracetui.app.reports.content.run import run_parts
 

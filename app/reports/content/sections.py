@@ -178,7 +178,7 @@ def _average_step(found: Overview, layout: Layout) -> Block:
         each = ", ".join(f"{row.index}: {layout.time(row.us)}" for row in found.per_step or ())
         after = (f"{steps_words(found)}: {each}", *after)
     chart = steps_chart(found, CHART_WIDTH, ascii=layout.ascii) if steps > 1 and shows_steps else None
-    return replace(_by_category(found, layout, heading), after=after, chart=chart)
+    return replace(_by_category(found, layout, heading), after=after, chart=chart, drawn_first=True)
 
 
 def replay_words(step: PageStep) -> str:

@@ -80,7 +80,7 @@ def findings(found: Judged, base: str, layout: Layout, level: int) -> list[str]:
 
 
 def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clean: bool) -> list[str]:
-    """The first findings in short, and behind a fold all of them with what they rest on."""
+    """The titles of the first findings, each with a fold, so that the first picture is in view; then all of them."""
     first = advice(found.findings)
     told = known_from(first, clean=clean).removeprefix("; ")
     lines = [element("p", said(f"{told[:1].upper()}{told[1:]}."))] if told else []
@@ -88,7 +88,8 @@ def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clea
         head = element(f"h{level}", f'<span class="mark">{said(mark(row))}</span> {said(layout.text(row.title))}')
         texts = details(row, whole_of(base), ascii=layout.ascii)
         about = "".join(element("p", said(layout.text(text))) for text in texts)
-        lines.append(element("section", f"{head}{about}", class_=f"finding {row.severity}"))
+        folded = f"<details><summary>{head}</summary>{about}</details>" if about else head
+        lines.append(element("section", folded, class_=f"finding {row.severity}"))
     summary = f"<summary>All {len(found.findings)}, and what they rest on</summary>"
     return [*lines, f"<details>{summary}", *findings(found, base, layout, level), "</details>"]
 
@@ -203,14 +204,14 @@ class _Page:
 
     def _block(self, block: Block) -> None:
         self.body += [element("p", self._said(text)) for text in block.before]
-        picture = self._picture(block.chart)
+        picture, first = self._picture(block.chart), block.chart_first or block.drawn_first
         if block.cells:
             heading = self._heading(self.layout.heading(block.heading, block.base, rows_shown(block), block.whole))
             self.body += [element("p", self._said(block.note), class_="note")] if block.note else []
-            self.body += picture if block.chart_first else []
+            self.body += picture if first else []
             self.body.append(table(block, heading))
         self.body += [element("p", self._said(text), class_="note") for text in block.after]
-        self.body += [] if block.chart_first and block.cells else picture
+        self.body += [] if first and block.cells else picture
 
     def _picture(self, chart: Chart | None) -> list[str]:
         if chart is None or not chart.rows or not self.layout.charts:
