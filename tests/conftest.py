@@ -99,9 +99,9 @@ settings.load_profile("tracetui")
 @pytest.fixture(autouse=True)
 def _computes_itself(request: pytest.FixtureRequest) -> Iterator[None]:
     """Has a test that changes the program compute everything itself; other screens share what they compute."""
-    Sharing.allowed = "monkeypatch" not in request.fixturenames
+    Sharing.test = request.node
     yield
-    Sharing.allowed = False
+    Sharing.test = None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,25 +11,30 @@ from sample_runs import OUTSIDE, recorded
 from tracetui.analysis.ranks.job import Job, jobs
 from tracetui.analysis.ranks.sentences import answer, at_the_median
 from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.summary import RankSummary
 from tracetui.parsers import open_path
 from tracetui.parsers.progress import Watch
 
 
 @cache
-def found(name: str, *passes: str) -> tuple[Job, ...]:
-    """The jobs of a folder of rich/ and light/, with the clean steps that were measured beside them."""
+def summaries(name: str) -> dict[tuple[int, str], RankSummary]:
+    """The ranks of a folder of rich/ and light/, with the clean step that was measured beside each."""
     folder = OUTSIDE / "ranks4" / name
     if not folder.exists():
         pytest.skip(f"{name} is too large to be copied, and not in {OUTSIDE}")
-    run = open_path(folder, cache=False)
-    summaries = []
-    for file in run.rank_files:
+    made = {}
+    for file in open_path(folder).rank_files:
         assert file.read is not None
-        if file.recorded_pass in passes:
-            truth = json.loads((folder / f"truth_rank{file.rank}.json").read_text())
-            summary = summarise(file.read(Watch()), recorded_pass=file.recorded_pass)
-            summaries.append(replace(summary, clean_step_ns=(round(truth["clean_step_ms"] * 1e6),)))
-    return jobs(summaries)
+        truth = json.loads((folder / f"truth_rank{file.rank}.json").read_text())
+        summary = summarise(file.read(Watch()), recorded_pass=file.recorded_pass)
+        made[file.rank, file.recorded_pass] = replace(summary, clean_step_ns=(round(truth["clean_step_ms"] * 1e6),))
+    return made
+
+
+@cache
+def found(name: str, *passes: str) -> tuple[Job, ...]:
+    """The jobs of a folder, of these passes."""
+    return jobs([summary for (_, of), summary in summaries(name).items() if of in passes])
 
 
 def test_more_gpu_work_on_one_rank() -> None:

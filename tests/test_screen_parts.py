@@ -5,6 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from textual.message import Message
 
 from tracetui.app import tabs
@@ -191,6 +193,19 @@ def test_characters_before_the_first_combining_one_take_one_column():
     assert fitting.cell_width("12.3 µs") == 7
     assert fitting.cell_width("e\u0301") == 1
     assert fitting.cell_width("核µ") == 3
+
+
+@example("ab\u0300ab", 3)
+@given(st.text("ab µ…核\u0300", max_size=9), st.integers(2, 9))
+def test_as_many_characters_as_fit_are_kept(text, width):
+    kept = fitting.fit(text, width)
+    if kept == text:
+        assert fitting.cell_width(text) <= width
+    else:
+        begin = kept.removesuffix("…")
+        assert kept == f"{begin}…"
+        assert text.startswith(begin)
+        assert fitting.cell_width(kept) <= width < fitting.cell_width(f"{text[: len(begin) + 1]}…")
 
 
 @pytest.mark.parametrize("tab", tabs.TABS, ids=tabs.NAMES)

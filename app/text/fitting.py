@@ -7,6 +7,7 @@ import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 _ASCII_TWINS = str.maketrans(
     {
@@ -248,6 +249,9 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 def _head(text: str, room: int) -> str:
     """Returns as many of the first characters as fit."""
+    ahead = text[: max(room, 0) + 1]
+    if ahead.isascii() or max(ahead) < FIRST_COMBINING:  # each of them takes one column, the one that is too many too
+        return ahead if len(ahead) <= room else ahead[:-1]
     used = 0
     for end, char in enumerate(text):
         used += _char_width(char)
@@ -256,6 +260,7 @@ def _head(text: str, room: int) -> str:
     return text
 
 
+@lru_cache(maxsize=4096)
 def _char_width(char: str) -> int:
     if unicodedata.combining(char):
         return 0
