@@ -281,6 +281,19 @@ def test_work_of_one_context_on_two_gpus_is_named(tmp_path: Path) -> None:
     assert "V15" not in {each.id for each in with_own.found}
 
 
+@pytest.mark.parametrize("keys", [("ts", "dur"), ("dur",)])
+@pytest.mark.parametrize(("factor", "by"), [(1e-3, "V22"), (1e-6, "V9")])
+def test_times_in_another_unit_are_told_for_that(tmp_path: Path, keys: tuple[str, ...], factor: float, by: str) -> None:
+    def scaled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**event, **{key: event[key] * factor for key in keys if key in event}} for event in events]
+
+    path = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
+    first = judged(rewritten(path, tmp_path, scaled)).found[0]
+    assert (first.id, first.severity) == (by, "invalid")
+    assert "times are not in µs" in first.title
+    assert first.advice.startswith("Write times in µs")
+
+
 def test_a_file_whose_events_cannot_be_read_is_not_valid(tmp_path: Path) -> None:
     def later(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**event, "ts": event["ts"] * 1000} if event.get("ph") != "M" else event for event in events]

@@ -318,7 +318,7 @@ V21 = Rule(
 V22 = Rule(
     "V22",
     "Durations that no kernel can have",
-    needs=("timeline", "gpu"),
+    needs=("timeline",),
     refutes=("gpu", "shares"),
     doubts=("gpu", "shares"),
     remark="some kernels are shorter than any kernel can be: times and shares of kernels are wrong",

@@ -250,9 +250,11 @@ def too_short(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None
     names = rows.filter(pl.Series(short))["name"].value_counts(sort=True)
     most = str(names["name"][0])
+    unit_is_wrong = not_in_us(facts.trace)
     return Finding(
         "invalid",
-        f"{words.percent(share)} of the kernels are shorter than any kernel can be: their durations are wrong",
+        f"{words.percent(share)} of the kernels are shorter than any kernel can be: "
+        + ("times are not in µs" if unit_is_wrong else "their durations are wrong"),
         (
             Evidence("kernels that are too short", int(short.sum()), query=Query("kernels", row=most)),
             Evidence("kernels", rows.height),
@@ -261,7 +263,21 @@ def too_short(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(int(short.sum()))} of {words.count(rows.height)} kernels take less than "
         f"{words.number(limits.shortest_us)} µs",
+        advice=IN_US if unit_is_wrong else "",
     )
+
+
+NO_CALL_NS = 50
+"""No call of CUDA's or HIP's that launches is so short: they take a microsecond and more."""
+IN_US = "Write times in µs, as Chrome traces have them (ts, dur): here they seem to be in seconds or milliseconds."
+
+
+def not_in_us(trace: Trace) -> bool:
+    """Whether the launching calls are too short for times in µs."""
+    from tracetui.analysis.attribution.launch_calls import launch_calls
+
+    taken = launch_calls(trace)["duration"].drop_nulls().to_numpy()
+    return bool(taken.size) and float(np.median(taken)) < NO_CALL_NS
 
 
 @looks_for(V23)

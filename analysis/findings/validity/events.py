@@ -15,6 +15,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16, V17, V20, V21, V32
+from tracetui.analysis.findings.validity.clock import IN_US, not_in_us
 from tracetui.analysis.findings.validity.lost import FEWER_EVENTS, lost_stretch
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.parsers.names import kernel_names
@@ -39,8 +40,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     trace = facts.trace
     kernels = rows_of(trace.device.select("kind", "duration"), "kernel", "graph")
     device = _gpu_of(facts)
-    launching = launch_calls(trace)
-    calls = launching.height
+    calls = launch_calls(trace).height
     if not calls and not kernels.height and device is None:
         return Abstention("CUDA API calls, or a run.json that says it ran on a GPU: launch with tracetui profile")
     if trace.info.kind == "nsys" and not calls:
@@ -54,8 +54,8 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if counted and not kernels.height:
         what = "the file has counters in place of kernels"
     advice = _COUNTERS if counted else _OF_TOOL.get(trace.info.kind, _KINETO)
-    if calls and kernels.height and np.median(launching["duration"].to_numpy()) < NO_CALL_NS:
-        what, advice = "none took any time, since times are not in µs", _UNITS
+    if kernels.height and not_in_us(trace):
+        what, advice = "none took any time, since times are not in µs", IN_US
     done = words.things(calls, "kernel launch", "kernel launches") if calls else "Ran on a GPU"
     return Finding(
         "invalid",
@@ -69,13 +69,8 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
         f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
         advice=advice,
-        next_command="" if advice in (_COUNTERS, _UNITS) else "tracetui doctor",
+        next_command="" if advice in (_COUNTERS, IN_US) else "tracetui doctor",
     )
-
-
-NO_CALL_NS = 50
-"""No call of CUDA's or HIP's that launches is so short: they take a microsecond and more."""
-_UNITS = "Write times in µs, as Chrome traces have them (ts, dur): here they seem to be in seconds or milliseconds."
 
 
 _COUNTERS = (
