@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from sample_runs import recorded
+from tui_pilot import opened
 
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
@@ -110,3 +111,8 @@ def test_text_that_is_no_utf8_is_read_around(tmp_path: Path) -> None:
 
 def test_layers_that_were_fused_are_called_by_all_of_them() -> None:
     assert short_name("features.0.weight + Conv_12 + PWN(Clip_16)") == "features.0.weight + Conv_12 + PWN(Clip_16)"
+
+
+async def test_the_findings_of_layers_that_no_host_event_launched_have_their_places():
+    async with opened(recorded("formats/trtexec"), tab="findings", cache=False) as (app, _):
+        assert app.view.table.height_of_view
