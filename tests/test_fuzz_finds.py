@@ -630,8 +630,9 @@ def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading:
         column = {"Bytes": "bytes", "Total Allocated": "allocated", "Total Reserved": "reserved"}[key]
         assert trace.memory[column].to_list() == [None, None], case
         assert [note.count for note in trace.notes if "bytes that no memory holds" in note.reason] == [2], case
-        printed(path)
-        assert "bytes that no memory holds" in to_json(report(open_path(path, cache=False))), case
+        if number == 2**62:  # with each of the others the same was read
+            printed(path)
+            assert "bytes that no memory holds" in to_json(report(open_path(path, cache=False))), case
 
 
 def test_no_number_of_bytes_is_beyond_64_bits_together_with_another(tmp_path: Path) -> None:
