@@ -9,6 +9,7 @@ longest run that fits is taken. What can't be matched is counted with its reason
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.summary import Members, RankSummary
 
 POINT_TO_POINT = ("send", "recv")
 CHANNEL_BITS = 24
@@ -40,7 +41,7 @@ class GroupedCalls(Struct, frozen=True):
     """`summary.COLLECTIVES` with ``place``, ``rank``, ``group_id`` (-1: not known) and ``channel`` (-1: not
     point-to-point)."""
     names: tuple[str, ...]
-    ranks: tuple[tuple[int, ...], ...]
+    ranks: tuple[Members, ...]
     here: tuple[int, ...]
     """By group: how many of its ranks have a recording."""
 
@@ -51,7 +52,7 @@ def grouped_calls(summaries: Sequence[RankSummary]) -> GroupedCalls:
     A name may stand for other ranks elsewhere (each pipeline has its ``pp``), so a group is a name and its ranks. Calls
     without a group are those of the one group that their rank has, if it has only one.
     """
-    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+    numbers: dict[tuple[str, Members], int] = {}
     titles: list[str] = []
     owners: list[tuple[int, str | None, int]] = []
     here: list[int] = []
@@ -98,7 +99,7 @@ def _together(summaries: Sequence[RankSummary]) -> pl.DataFrame:
     return frame.with_columns(place=pl.Series(place, dtype=pl.Int64), rank=pl.Series(rank, dtype=pl.Int64))
 
 
-def _channels(calls: pl.DataFrame, ranks: tuple[tuple[int, ...], ...]) -> pl.Series:
+def _channels(calls: pl.DataFrame, ranks: tuple[Members, ...]) -> pl.Series:
     """Who sends to whom, as a number; peers are ranks of the job or places in the group, which is found out."""
     paired = (
         calls["kind"].is_in(POINT_TO_POINT).fill_null(value=False).to_numpy() & calls["peer"].is_not_null().to_numpy()
@@ -120,18 +121,18 @@ def _channels(calls: pl.DataFrame, ranks: tuple[tuple[int, ...], ...]) -> pl.Ser
     return pl.Series(channel)
 
 
-def _told_apart(titles: list[str], ranks: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
+def _told_apart(titles: list[str], ranks: tuple[Members, ...]) -> tuple[str, ...]:
     """What people read: the description, with its first ranks where several groups have it."""
-    found = []
+    found, often = [], Counter(titles)
     for title, members in zip(titles, ranks, strict=True):
         text = title
-        if titles.count(title) > 1 and members:
+        if often[title] > 1 and members:
             text += f" {_spoken(members)}"
         found.append(text)
     return tuple(found)
 
 
-def _spoken(ranks: tuple[int, ...]) -> str:
+def _spoken(ranks: Members) -> str:
     """``0-3``, ``0,4,8…28``."""
     step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     even = all(b - a == step for a, b in pairwise(ranks))
@@ -425,7 +426,7 @@ class Matched(Struct, frozen=True):
     ``instance``, by instance, then rank."""
     group_names: tuple[str, ...]
     """By ``group_id``: what people call the group."""
-    group_ranks: tuple[tuple[int, ...], ...]
+    group_ranks: tuple[Members, ...]
     """By ``group_id``; empty where they are not known."""
     unmatched: pl.DataFrame
     parts: pl.DataFrame

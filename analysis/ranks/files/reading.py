@@ -300,12 +300,12 @@ def of_store(store: Store) -> Summaries:
     Raises:
         TraceError: none can be read.
     """
-    entries = store.entries()
+    entries, unread = store.told()
     if not entries:
-        first = next((f": {path.name} {why}" for path, why in store.unread()), "")
+        first = next((f": {path.name} {why}" for path, why in unread), "")
         raise TraceError(store.folder, f"has no summaries that can be read{first}", _ANEW)
     found = tuple(sorted((entry.summary for entry in entries), key=_order))
-    problems: list[tuple[int | None, str, str]] = [(None, path.name, f"{why}: {_ANEW}") for path, why in store.unread()]
+    problems: list[tuple[int | None, str, str]] = [(None, path.name, f"{why}: {_ANEW}") for path, why in unread]
     size = max((one.world_size or 0 for one in found), default=0)
     whole = size > 0 and {one.rank for one in found} >= set(range(size))
     if not whole and (parts := store.missing_parts()):
