@@ -38,8 +38,8 @@ class GroupedCalls(Struct, frozen=True):
     """All calls with the number of their group."""
 
     calls: pl.DataFrame
-    """`summary.COLLECTIVES` with ``place``, ``rank``, ``group_id`` (-1: not known) and ``channel`` (-1: not
-    point-to-point)."""
+    """`summary.COLLECTIVES` without group, order and peer, with ``place``, ``rank``, ``group_id`` (-1: not known) and
+    ``channel`` (-1: not point-to-point)."""
     names: tuple[str, ...]
     ranks: tuple[Members, ...]
     here: tuple[int, ...]
@@ -79,12 +79,17 @@ def grouped_calls(summaries: Sequence[RankSummary]) -> GroupedCalls:
     table = pl.DataFrame(
         owners, schema={"place": pl.Int64(), "group": pl.String(), "group_id": pl.Int64()}, orient="row"
     ).unique(["place", "group"], keep="first", maintain_order=True)
-    calls = calls.join(table, on=["place", "group"], how="left", nulls_equal=True, maintain_order="left")
-    calls = calls.with_columns(pl.col("group_id").fill_null(-1))
+    number = calls.select("place", "group").join(
+        table, on=["place", "group"], how="left", nulls_equal=True, maintain_order="left"
+    )["group_id"]
+    calls = calls.drop("group").with_columns(group_id=number.fill_null(-1))
     keys = list(numbers)
     members = tuple(key[1] for key in keys)
     return GroupedCalls(
-        calls.with_columns(channel=_channels(calls, members)), _told_apart(titles, members), members, tuple(here)
+        calls.drop("order", "peer").with_columns(channel=_channels(calls, members)),
+        _told_apart(titles, members),
+        members,
+        tuple(here),
     )
 
 
@@ -166,13 +171,25 @@ SIGNATURE = (
     pl.col("element_type"),
 )
 """What is the same for one collective on all ranks."""
+_TELLING = (
+    "place", "group_id", "channel", "seq", "kind", "bytes_in", "bytes_out", "element_type", "step", "begin", "end",
+)  # fmt: skip
+_BY = pl.Enum(["seq", "order"])
 NO_STEP = -1
 ALONE = -1 << 40
 """Keys from here downwards are of calls that no other rank has."""
 
 
 def keyed(frame: pl.DataFrame) -> pl.DataFrame:
-    """The calls with ``key``, the same for one collective on all ranks of its group and channel, and ``by``."""
+    """The calls with ``key``, the same for one collective on all ranks of its group and channel, and ``by``.
+
+    They are found on the columns that tell them, which are sorted and copied some times.
+    """
+    found = _keyed(frame.select(*_TELLING).with_row_index("row")).sort("row")
+    return frame.drop("element_type").with_columns(found["key"], found["by"])
+
+
+def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     where = ("group_id", "channel")
     # a group that has numbers on some ranks only (work queued before the window lacks them) is numbered where it can be
     # sends and receives are counted by each rank for itself
@@ -184,7 +201,7 @@ def keyed(frame: pl.DataFrame) -> pl.DataFrame:
     lone = without.join(counted, on=list(where), how="semi")
     lone = lone.with_columns(key=-1 - pl.int_range(pl.len()), by=pl.lit("seq"))  # each by itself: matched with nothing
     by_order = _from_the_end(without.join(counted, on=list(where), how="anti"))
-    return pl.concat([part.select(with_seq.columns) for part in (with_seq, lone, by_order)])
+    return pl.concat([part.select("row", "key", pl.col("by").cast(_BY)) for part in (with_seq, lone, by_order)])
 
 
 def _again(frame: pl.DataFrame) -> pl.Series:
@@ -451,6 +468,7 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
     """
     known = grouped_calls(summaries)
     frame = known.calls
+    known = GroupedCalls(frame.clear(), known.names, known.ranks, known.here)  # a frame that is sorted needs no other
     lost: list[pl.DataFrame] = []
 
     def set_aside(rows: pl.Expr, reason: str) -> None:
@@ -466,11 +484,12 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
 
     shared = pl.col("coalesced").fill_null(value=False)
     parts = frame.filter(shared & (pl.col("channel") >= 0))
-    frame = _with_exchanges(frame.filter(~(shared & (pl.col("channel") >= 0))), parts)
+    if parts.height:
+        frame = _with_exchanges(frame.filter(~(shared & (pl.col("channel") >= 0))), parts)
     set_aside(shared, COALESCED)
     set_aside(pl.col("group_id") < 0, NO_GROUP)
     frame = keyed(frame)
-    by = ", ".join(frame["by"].unique().sort(descending=True).to_list()) if frame.height else ""
+    by = ", ".join(frame["by"].unique().sort().to_list()) if frame.height else ""
     frame = frame.sort("group_id", "channel", "key", "place")
     instance = (
         pl.struct("group_id", "channel", "key").rle_id().cast(pl.Int64) if frame.height else pl.lit(0, dtype=pl.Int64)
