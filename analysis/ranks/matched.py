@@ -79,10 +79,10 @@ def grouped_calls(summaries: Sequence[RankSummary]) -> GroupedCalls:
     table = pl.DataFrame(
         owners, schema={"place": pl.Int64(), "group": pl.String(), "group_id": pl.Int64()}, orient="row"
     ).unique(["place", "group"], keep="first", maintain_order=True)
-    number = calls.select("place", "group").join(
+    group_id = calls.select("place", "group").join(
         table, on=["place", "group"], how="left", nulls_equal=True, maintain_order="left"
     )["group_id"]
-    calls = calls.drop("group").with_columns(group_id=number.fill_null(-1))
+    calls = calls.drop("group").with_columns(group_id=group_id.fill_null(-1))
     keys = list(numbers)
     members = tuple(key[1] for key in keys)
     return GroupedCalls(
