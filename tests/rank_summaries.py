@@ -86,7 +86,7 @@ class Made:
             world_size=self.ranks,
             host=host if self.host_names else None,
             absolute=True,
-            groups=(("0", "default_pg", tuple(range(self.ranks))),),
+            groups=(("0", "default_pg", range(self.ranks)),),
         )
 
     def _steps(self, rank: int) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from many_ranks import KILLED, LATE, dies, rank_file, write_job
+from rank_summaries import Made
 from sample_runs import run_of
 
 from tracetui.analysis.base.number_format import spans
@@ -22,7 +23,7 @@ from tracetui.analysis.ranks.files.worker import Task
 from tracetui.analysis.ranks.job import jobs
 from tracetui.analysis.ranks.of_run import judged, missing, of_run, rank_rows, rank_table, ranks_of
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.summary import FRAMES, STEPS, RankSummary
+from tracetui.analysis.ranks.summary import FRAMES, STEPS, RankSummary, members
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.cli.commands.ranks import recordings_of
@@ -432,3 +433,22 @@ def test_a_store_gathers_into_one_file_and_leaves_others_alone(tmp_path: Path, t
     store.add("rank0", packed([newer]))
     os.utime(store.single("rank0"), ns=(2**62, 2**62))
     assert {entry.summary.path: entry.mark for entry in store.entries()} == {"rank0": "m2", "rank1": "m"}
+
+
+def test_a_summary_is_as_large_in_a_job_of_many_ranks() -> None:
+    def stored(count: int) -> tuple[int, RankSummary]:
+        groups = (("0", "default_pg", members(range(count))), ("1", "odd", members((0, 1, 5))))
+        summary = replace(Made(ranks=2).summaries()[0], world_size=count, groups=groups)
+        content = packed([Stored(summary, "m", "/rank0")])
+        return len(content), unpacked(content)[0].summary
+
+    small, large = stored(1000), stored(100_000)
+    assert large[0] - small[0] < 64
+    assert large[1].groups == (("0", "default_pg", range(100_000)), ("1", "odd", (0, 1, 5)))
+
+
+def test_ranks_of_a_group_have_one_form() -> None:
+    assert members([4, 8, 12]) == members((4, 8, 12)) == range(4, 16, 4)
+    assert members((3, 1)) == range(3, -1, -2)
+    for odd in ((), (7,), (0, 1, 3), (2, 2)):
+        assert members(odd) == odd

@@ -14,7 +14,7 @@ from many_ranks import KILLED, LATE, dies, rank_file, write_job
 from tracetui.analysis.ranks.files.reading import outcomes, read
 from tracetui.analysis.ranks.files.worker import Task
 from tracetui.app.cli import main as cli
-from tracetui.app.text.exit_codes import DONE, USAGE
+from tracetui.app.text.exit_codes import DONE, UNREADABLE, USAGE
 from tracetui.parsers.runs.opening import find_ranks
 
 if TYPE_CHECKING:
@@ -86,3 +86,25 @@ def test_no_scheduler_is_one_line(
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("tracetui")]
     assert len(lines) == 1
     assert "no scheduler answers" in lines[0]
+
+
+def test_a_scheduler_without_workers_is_told_and_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tracetui.app.cli.commands import ranks
+
+    monkeypatch.setattr(ranks, "NO_WORKERS_SECONDS", 1)
+    write_job(tmp_path / "job", 2)
+    with distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as cluster:
+        words = ["ranks", str(tmp_path / "job"), "--no-cache", "--dask", cluster.scheduler.address]
+        assert cli.main([*words, "--wait", "3"]) == UNREADABLE
+        said = capsys.readouterr().err
+        assert "has no workers; waiting for them" in said
+        assert "has had no workers for 3 s" in said
+        cluster.adapt(minimum=0, maximum=1)  # starts workers only when there is work
+        assert cli.main([*words, "--wait", "60"]) == DONE
+
+
+def test_wait_is_for_a_cluster(tmp_path: Path) -> None:
+    write_job(tmp_path / "job", 2)
+    assert cli.main(["ranks", str(tmp_path / "job"), "--wait", "3"]) == USAGE

@@ -47,6 +47,8 @@ LOST: dict[str, pl.DataType] = {
     "lost_ns": pl.Int64(),
 }
 OTHER = "other"
+NO_STEP = -(1 << 62)
+"""In arrays, of calls that no step launched."""
 
 
 class Lost(Struct, frozen=True):
@@ -77,7 +79,11 @@ def lost(found: Waiting, slower: Ints, peers: Ints, steps: int) -> Lost:
          walk.waits[rank])
         for rank, ns in walk.own.items()
     ]  # fmt: skip
-    parts = [(step, rank, cause, round(ns)) for (step, rank, cause), ns in walk.lost.items() if round(ns) > 0]
+    parts = [
+        (None if step == NO_STEP else step, rank, cause, round(ns))
+        for (step, rank, cause), ns in walk.lost.items()
+        if round(ns) > 0
+    ]
     return Lost(
         pl.DataFrame(rows, schema=PATH, orient="row").sort("own_ns", "rank", descending=[True, False]),
         pl.DataFrame(parts, schema=LOST, orient="row").sort("step", "rank", "cause"),
@@ -129,37 +135,37 @@ class _Walk:
         # of two that are late together the path is on one, which need not be the last by some µs
         known = (last >= 0) & (found.late > 0)
         late_by = np.where(known, np.minimum(found.late + hidden[found.instance], cost[found.instance]), 0)
-        self.more, self.held, self.last, self.mine = more, held.tolist(), last.tolist(), mine.tolist()
-        self.begin, self.end = clocks.begin.tolist(), clocks.end.tolist()
-        self.bare, self.late_by = bare.tolist(), late_by.astype(np.int64).tolist()
+        self.more, self.held, self.last = more, held, last
+        self.begin, self.end = clocks.begin, clocks.end
+        self.bare, self.late_by = bare, late_by.astype(np.int64)
         launched = calls["launched"].to_numpy().astype(np.float64)
         ahead = calls["begin"].to_numpy() - launched
         lead = pl.DataFrame({"place": calls["place"], "ahead": ahead}).fill_nan(None)
         least = lead.select(pl.col("ahead").quantile(0.05).over("place")).to_series().fill_null(0.0)
-        self.ahead = np.nan_to_num(ahead - least.to_numpy(), nan=np.inf).tolist()
-        self.rank, self.step = calls["rank"].to_list(), calls["step"].to_list()
+        self.ahead = np.nan_to_num(ahead - least.to_numpy(), nan=np.inf)
+        self.rank, self.step = calls["rank"].to_numpy(), calls["step"].fill_null(NO_STEP).to_numpy()
         self.place = calls["place"].to_numpy()
         order = np.lexsort((clocks.end, self.place))
         bounds = np.searchsorted(self.place[order], np.arange(int(self.place.max()) + 2))
         self.rows = [order[low:high] for low, high in pairwise(bounds.tolist())]
         self.ends = [clocks.end[rows] for rows in self.rows]
-        self.sends = ((calls["channel"] >= 0) | (calls["kind"] == "send_recv").fill_null(value=False)).to_list()
-        self.slower = slower[found.instance].tolist()
+        self.sends = ((calls["channel"] >= 0) | (calls["kind"] == "send_recv").fill_null(value=False)).to_numpy()
+        self.slower = slower[found.instance]
         self.first = int(clocks.begin.min())
         self.start = int(clocks.end.argmax())
-        self.whole = self.end[self.start] - self.first
+        self.whole = int(self.end[self.start]) - self.first
         self.own: dict[int, int] = defaultdict(int)
         self.transfer: dict[int, int] = defaultdict(int)
         self.late: dict[int, int] = defaultdict(int)
         self.waits: dict[int, int] = defaultdict(int)
-        self.lost: dict[tuple[int | None, int, str], float] = defaultdict(float)
+        self.lost: dict[tuple[int, int, str], float] = defaultdict(float)
 
     def run(self) -> None:
         """From the last end to the first begin."""
-        row, time = self.start, self.end[self.start]
+        row, time = self.start, int(self.end[self.start])
         through: list[int] = []
         while time > self.first:
-            place, rank = int(self.place[row]), self.rank[row]
+            place, rank = int(self.place[row]), int(self.rank[row])
             mine = self.rows[place]
             at = int(np.searchsorted(self.ends[place], time, side="right")) - 1
             reached = time
@@ -167,14 +173,14 @@ class _Walk:
                 through.append(int(mine[at]))
                 at -= 1
             call = int(mine[at]) if at >= 0 else -1
-            since = self.end[call] if call >= 0 else self.first
+            since = int(self.end[call]) if call >= 0 else self.first
             self._account(rank, since, reached, through)
             if call < 0:
                 return
-            row = self.last[call]
-            time = self.begin[row]
-            cause = self.rank[row]
-            moved = max(self.end[call] - time, 0)
+            row = int(self.last[call])
+            time = int(self.begin[row])
+            cause = int(self.rank[row])
+            moved = max(int(self.end[call]) - time, 0)
             self.transfer[cause] += moved
             self.waits[cause] += 1
             self._slow_transfer(call, cause, moved)
@@ -187,19 +193,19 @@ class _Walk:
     def _account(self, rank: int, since: int, reached: int, through: Sequence[int]) -> None:
         """A stretch of the path on one rank, which ends at its arrival to the first of these calls of its, the last."""
         own = reached - since
-        new, old, before, step = np.zeros(len(PARTS)), np.zeros(len(PARTS)), since, None
+        new, old, before, step = np.zeros(len(PARTS)), np.zeros(len(PARTS)), since, NO_STEP
         slowed = 0
         for row in reversed(through):
             if self.step[row] != step:  # what nobody met in the step after it, nobody waited for
-                new, old, step = np.zeros(len(PARTS)), new, self.step[row]
+                new, old, step = np.zeros(len(PARTS)), new, int(self.step[row])
             new = new + self.more[row]
             if new[:CALLS].sum() <= 0:
                 new[:CALLS] = 0
             if self.late_by[row] <= 0 or self.begin[row] > reached:
                 # one that took long, while this GPU stood still, makes it late to the next
-                slowed += min(self.slower[row], self.bare[row])
+                slowed += int(min(self.slower[row], self.bare[row]))
                 continue
-            late = left = min(self.late_by[row], max(self.begin[row] - before, 0))
+            late = left = int(min(self.late_by[row], max(self.begin[row] - before, 0)))
             for made in (old, new):
                 left -= self._made(row, rank, made, left)
             slowed = min(slowed, left)
@@ -210,9 +216,9 @@ class _Walk:
             self.late[rank] += late
             self.lost[step, rank, OTHER] += left
             new[CALLS] = old[CALLS] = 0
-            before = self.begin[row]
+            before = int(self.begin[row])
             if self.end[row] <= reached:
-                bare = min(self.bare[row], self.end[row] - self.begin[row])
+                bare = int(min(self.bare[row], self.end[row] - self.begin[row]))
                 own -= bare
                 self.transfer[rank] += bare
                 self._slow_transfer(row, rank, bare)
@@ -228,8 +234,8 @@ class _Walk:
             share = told * more / more.sum()
             made -= share
             for name, ns in zip(PARTS, share.tolist(), strict=True):
-                self.lost[self.step[row], rank, name] += ns
+                self.lost[int(self.step[row]), rank, name] += ns
         return max(told, 0)
 
     def _slow_transfer(self, call: int, rank: int, moved: int) -> None:
-        self.lost[self.step[call], rank, TRANSFER] += min(self.slower[call], moved)
+        self.lost[int(self.step[call]), rank, TRANSFER] += min(int(self.slower[call]), moved)

@@ -9,6 +9,7 @@ longest run that fits is taken. What can't be matched is counted with its reason
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.summary import Members, RankSummary
 
 POINT_TO_POINT = ("send", "recv")
 CHANNEL_BITS = 24
@@ -37,10 +38,10 @@ class GroupedCalls(Struct, frozen=True):
     """All calls with the number of their group."""
 
     calls: pl.DataFrame
-    """`summary.COLLECTIVES` with ``place``, ``rank``, ``group_id`` (-1: not known) and ``channel`` (-1: not
-    point-to-point)."""
+    """`summary.COLLECTIVES` without group, order and peer, with ``place``, ``rank``, ``group_id`` (-1: not known) and
+    ``channel`` (-1: not point-to-point)."""
     names: tuple[str, ...]
-    ranks: tuple[tuple[int, ...], ...]
+    ranks: tuple[Members, ...]
     here: tuple[int, ...]
     """By group: how many of its ranks have a recording."""
 
@@ -51,7 +52,7 @@ def grouped_calls(summaries: Sequence[RankSummary]) -> GroupedCalls:
     A name may stand for other ranks elsewhere (each pipeline has its ``pp``), so a group is a name and its ranks. Calls
     without a group are those of the one group that their rank has, if it has only one.
     """
-    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+    numbers: dict[tuple[str, Members], int] = {}
     titles: list[str] = []
     owners: list[tuple[int, str | None, int]] = []
     here: list[int] = []
@@ -78,12 +79,17 @@ def grouped_calls(summaries: Sequence[RankSummary]) -> GroupedCalls:
     table = pl.DataFrame(
         owners, schema={"place": pl.Int64(), "group": pl.String(), "group_id": pl.Int64()}, orient="row"
     ).unique(["place", "group"], keep="first", maintain_order=True)
-    calls = calls.join(table, on=["place", "group"], how="left", nulls_equal=True, maintain_order="left")
-    calls = calls.with_columns(pl.col("group_id").fill_null(-1))
+    group_id = calls.select("place", "group").join(
+        table, on=["place", "group"], how="left", nulls_equal=True, maintain_order="left"
+    )["group_id"]
+    calls = calls.drop("group").with_columns(group_id=group_id.fill_null(-1))
     keys = list(numbers)
     members = tuple(key[1] for key in keys)
     return GroupedCalls(
-        calls.with_columns(channel=_channels(calls, members)), _told_apart(titles, members), members, tuple(here)
+        calls.drop("order", "peer").with_columns(channel=_channels(calls, members)),
+        _told_apart(titles, members),
+        members,
+        tuple(here),
     )
 
 
@@ -98,7 +104,7 @@ def _together(summaries: Sequence[RankSummary]) -> pl.DataFrame:
     return frame.with_columns(place=pl.Series(place, dtype=pl.Int64), rank=pl.Series(rank, dtype=pl.Int64))
 
 
-def _channels(calls: pl.DataFrame, ranks: tuple[tuple[int, ...], ...]) -> pl.Series:
+def _channels(calls: pl.DataFrame, ranks: tuple[Members, ...]) -> pl.Series:
     """Who sends to whom, as a number; peers are ranks of the job or places in the group, which is found out."""
     paired = (
         calls["kind"].is_in(POINT_TO_POINT).fill_null(value=False).to_numpy() & calls["peer"].is_not_null().to_numpy()
@@ -120,18 +126,18 @@ def _channels(calls: pl.DataFrame, ranks: tuple[tuple[int, ...], ...]) -> pl.Ser
     return pl.Series(channel)
 
 
-def _told_apart(titles: list[str], ranks: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
+def _told_apart(titles: list[str], ranks: tuple[Members, ...]) -> tuple[str, ...]:
     """What people read: the description, with its first ranks where several groups have it."""
-    found = []
+    found, often = [], Counter(titles)
     for title, members in zip(titles, ranks, strict=True):
         text = title
-        if titles.count(title) > 1 and members:
+        if often[title] > 1 and members:
             text += f" {_spoken(members)}"
         found.append(text)
     return tuple(found)
 
 
-def _spoken(ranks: tuple[int, ...]) -> str:
+def _spoken(ranks: Members) -> str:
     """``0-3``, ``0,4,8…28``."""
     step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     even = all(b - a == step for a, b in pairwise(ranks))
@@ -165,13 +171,25 @@ SIGNATURE = (
     pl.col("element_type"),
 )
 """What is the same for one collective on all ranks."""
+_TELLING = (
+    "place", "group_id", "channel", "seq", "kind", "bytes_in", "bytes_out", "element_type", "step", "begin", "end",
+)  # fmt: skip
+_BY = pl.Enum(["seq", "order"])
 NO_STEP = -1
 ALONE = -1 << 40
 """Keys from here downwards are of calls that no other rank has."""
 
 
 def keyed(frame: pl.DataFrame) -> pl.DataFrame:
-    """The calls with ``key``, the same for one collective on all ranks of its group and channel, and ``by``."""
+    """The calls with ``key``, the same for one collective on all ranks of its group and channel, and ``by``.
+
+    They are found on the columns that tell them, which are sorted and copied some times.
+    """
+    found = _keyed(frame.select(*_TELLING).with_row_index("row")).sort("row")
+    return frame.drop("element_type").with_columns(found["key"], found["by"])
+
+
+def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     where = ("group_id", "channel")
     # a group that has numbers on some ranks only (work queued before the window lacks them) is numbered where it can be
     # sends and receives are counted by each rank for itself
@@ -183,7 +201,7 @@ def keyed(frame: pl.DataFrame) -> pl.DataFrame:
     lone = without.join(counted, on=list(where), how="semi")
     lone = lone.with_columns(key=-1 - pl.int_range(pl.len()), by=pl.lit("seq"))  # each by itself: matched with nothing
     by_order = _from_the_end(without.join(counted, on=list(where), how="anti"))
-    return pl.concat([part.select(with_seq.columns) for part in (with_seq, lone, by_order)])
+    return pl.concat([part.select("row", "key", pl.col("by").cast(_BY)) for part in (with_seq, lone, by_order)])
 
 
 def _again(frame: pl.DataFrame) -> pl.Series:
@@ -425,7 +443,7 @@ class Matched(Struct, frozen=True):
     ``instance``, by instance, then rank."""
     group_names: tuple[str, ...]
     """By ``group_id``: what people call the group."""
-    group_ranks: tuple[tuple[int, ...], ...]
+    group_ranks: tuple[Members, ...]
     """By ``group_id``; empty where they are not known."""
     unmatched: pl.DataFrame
     parts: pl.DataFrame
@@ -450,6 +468,7 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
     """
     known = grouped_calls(summaries)
     frame = known.calls
+    known = GroupedCalls(frame.clear(), known.names, known.ranks, known.here)  # a frame that is sorted needs no other
     lost: list[pl.DataFrame] = []
 
     def set_aside(rows: pl.Expr, reason: str) -> None:
@@ -465,11 +484,12 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
 
     shared = pl.col("coalesced").fill_null(value=False)
     parts = frame.filter(shared & (pl.col("channel") >= 0))
-    frame = _with_exchanges(frame.filter(~(shared & (pl.col("channel") >= 0))), parts)
+    if parts.height:
+        frame = _with_exchanges(frame.filter(~(shared & (pl.col("channel") >= 0))), parts)
     set_aside(shared, COALESCED)
     set_aside(pl.col("group_id") < 0, NO_GROUP)
     frame = keyed(frame)
-    by = ", ".join(frame["by"].unique().sort(descending=True).to_list()) if frame.height else ""
+    by = ", ".join(frame["by"].unique().sort().to_list()) if frame.height else ""
     frame = frame.sort("group_id", "channel", "key", "place")
     instance = (
         pl.struct("group_id", "channel", "key").rle_id().cast(pl.Int64) if frame.height else pl.lit(0, dtype=pl.Int64)

@@ -19,7 +19,7 @@ from tracetui.analysis.collectives import all_collectives
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.ranks.launches import launch_rows
 from tracetui.analysis.ranks.steps import WHOLE, blocking, loading, silent, step_rows
-from tracetui.analysis.ranks.summary import COLLECTIVES, OTHERS, WORK, RankSummary
+from tracetui.analysis.ranks.summary import COLLECTIVES, OTHERS, WORK, Members, RankSummary, members
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.runs.manifest import SLOWED, GpuState, Machine, Power, RunManifest
@@ -194,7 +194,7 @@ def _around(trace: Trace, stretches: Intervals) -> list[str]:
     return found
 
 
-Group = tuple[str, str, tuple[int, ...]]
+Group = tuple[str, str, Members]
 _AS_THEY_ARE = (
     "kind", "group", "group_size", "seq", "order", "bytes_in", "bytes_out", "element_type", "peer", "coalesced", "step",
     "launched", "begin", "end", "exposed_ns",
@@ -248,12 +248,16 @@ def group_rows(trace: Trace) -> tuple[Group, ...]:
     """The process groups that the recording names: of its header, then those that only collectives name."""
     found: dict[str, Group] = {}
     for group in trace.info.groups:
-        found[group.name] = (group.name, group.description or "", group.ranks)
+        found[group.name] = (group.name, group.description or "", members(group.ranks))
     told = all_collectives(trace).select("group", "group_description", "group_ranks").drop_nulls("group").unique()
     for name, description, ranks in told.cast(pl.String).sort("group").iter_rows():
         known = found.get(name)
         if known is None or not known[2]:
-            found[name] = (name, (known and known[1]) or description or "", (known and known[2]) or _ranks(ranks))
+            found[name] = (
+                name,
+                (known and known[1]) or description or "",
+                (known and known[2]) or members(_ranks(ranks)),
+            )
     return tuple(found.values())
 
 

@@ -5,15 +5,18 @@ Times are Unix times in ns where the recording says when it began (`RankSummary.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracetui.parsers.trace import Note
 
-VERSION = 7
+VERSION = 8
 """Raise this whenever a summary holds other columns, or the same ones mean something else."""
 
 STEPS: dict[str, pl.DataType] = {
@@ -86,6 +89,19 @@ OTHERS = "other processes on its GPUs"
 """In `RankSummary.environment`, of its machine: run.json does not say which GPU a process used."""
 
 
+Members = range | tuple[int, ...]
+"""Ranks of a group: even ones as start, stride and count, or every rank's summary would grow with their number."""
+
+
+def members(ranks: Sequence[int]) -> Members:
+    """The ranks of a group in that form, which is one for the same ranks."""
+    if len(ranks) < 2 or ranks[1] == ranks[0]:
+        return tuple(ranks)
+    stride = ranks[1] - ranks[0]
+    even = range(ranks[0], ranks[0] + stride * len(ranks), stride)
+    return even if all(map(operator.eq, ranks, even)) else tuple(ranks)
+
+
 @dataclass(frozen=True, slots=True)
 class RankSummary:
     """One rank of a job in one recording."""
@@ -109,8 +125,8 @@ class RankSummary:
     """Whether times are Unix times."""
     window: tuple[int, int] | None = None
     """When the recording begins and ends."""
-    groups: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
-    """Process groups: name, description, ranks."""
+    groups: tuple[tuple[str, str, Members], ...] = ()
+    """Process groups: name, description, ranks (`members`)."""
     clean_step_ns: tuple[int, ...] = ()
     """Steps without a profiler, where run.json says them."""
     environment: tuple[tuple[str, str], ...] = ()

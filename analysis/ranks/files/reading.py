@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -28,7 +29,7 @@ from tracetui.analysis.ranks.files.worker import Outcome, Task, prepare, work
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.parsers.runs.run import RankFile
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 IN_HAND = 64
 """How many recordings are handed to an executor at once whose workers can't be counted."""
+IDLE_SECONDS = 1.0
+"""So often `Cluster.idle` is asked while nothing is done."""
 PROCESS_BYTES, BYTES_PER_BYTE = 160 << 20, 2
 """What a worker holds at its peak: this, and so much for each byte of the uncompressed recording."""
 SHARE_OF_FREE = 0.7
@@ -49,10 +52,20 @@ _DIED = "its reader was killed, perhaps for want of memory"
 _ENDED = "was not read: the workers have ended"
 
 
+class Cluster(Struct, frozen=True):
+    """Workers that come and go."""
+
+    executor: Executor
+    threads: Callable[[], int]
+    """How many there are now."""
+    idle: Callable[[], None]
+    """Called while nothing is done; may raise, which ends the reading."""
+
+
 def outcomes(
     tasks: Sequence[Task],
     *,
-    executor: Executor | None = None,
+    executor: Executor | Cluster | None = None,
     jobs: int | None = None,
     work: Callable[[Task], Outcome] = work,
 ) -> Iterator[Outcome]:
@@ -61,7 +74,7 @@ def outcomes(
     Args:
         tasks: the recordings.
         executor: what runs them; processes of this machine by default. It may come from anywhere: nothing is used of
-            it but `submit`.
+            it but `submit`. A cluster has twice as many in hand as it has threads.
         jobs: how many processes; by default as many as there are cores and as fit into memory.
         work: what is done for each: a function of a module, which other processes can import.
     """
@@ -181,21 +194,28 @@ class _Processes(Executor):
 
 
 def _on(
-    executor: Executor, tasks: Sequence[Task], in_hand: int, work: Callable[[Task], Outcome]
+    executor: Executor | Cluster, tasks: Sequence[Task], in_hand: int, work: Callable[[Task], Outcome]
 ) -> Iterator[tuple[Task, Outcome | BaseException]]:
     """Each task with what came of it; those that the executor did not take any more are left out."""
     left = iter(tasks)
     held: dict[Future[Outcome], Task] = {}
+    cluster = executor if isinstance(executor, Cluster) else None
+    submit = executor.executor.submit if isinstance(executor, Cluster) else executor.submit
     try:
         while True:
             try:
-                for task in islice(left, in_hand - len(held)):
-                    held[executor.submit(work, task)] = task
+                most = in_hand if cluster is None else max(in_hand, 2 * cluster.threads())
+                for task in islice(left, max(0, most - len(held))):
+                    held[submit(work, task)] = task
             except (BrokenExecutor, RuntimeError):  # it died with what it had in hand, or was shut down
                 left = iter(())
             if not held:
                 return
-            for future in wait(held, return_when=FIRST_COMPLETED).done:
+            seconds = None if cluster is None else IDLE_SECONDS
+            ended = wait(held, seconds, FIRST_COMPLETED).done
+            if cluster is not None and not ended:
+                cluster.idle()
+            for future in ended:
                 task = held.pop(future)
                 try:
                     found: Outcome | BaseException = future.result()
@@ -236,7 +256,7 @@ def read(
     *,
     root: Path | None = None,
     also: Sequence[Store] = (),
-    executor: Executor | None = None,
+    executor: Executor | Cluster | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     gathered: str = "job",
@@ -300,12 +320,12 @@ def of_store(store: Store) -> Summaries:
     Raises:
         TraceError: none can be read.
     """
-    entries = store.entries()
+    entries, unread = store.told()
     if not entries:
-        first = next((f": {path.name} {why}" for path, why in store.unread()), "")
+        first = next((f": {path.name} {why}" for path, why in unread), "")
         raise TraceError(store.folder, f"has no summaries that can be read{first}", _ANEW)
     found = tuple(sorted((entry.summary for entry in entries), key=_order))
-    problems: list[tuple[int | None, str, str]] = [(None, path.name, f"{why}: {_ANEW}") for path, why in store.unread()]
+    problems: list[tuple[int | None, str, str]] = [(None, path.name, f"{why}: {_ANEW}") for path, why in unread]
     size = max((one.world_size or 0 for one in found), default=0)
     whole = size > 0 and {one.rank for one in found} >= set(range(size))
     if not whole and (parts := store.missing_parts()):

@@ -29,7 +29,7 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.ranks import summary
-from tracetui.analysis.ranks.summary import FRAMES, VERSION, RankSummary
+from tracetui.analysis.ranks.summary import FRAMES, VERSION, Members, RankSummary
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.trace import Note
 from tracetui.parsers.written import read_only, written
@@ -46,7 +46,9 @@ _SCHEMAS = {
     "work": summary.WORK,
     "launches": summary.LAUNCHES,
 }
-_TUPLES = ("window", "groups", "clean_step_ns", "environment")
+MOST_MEMBERS = 1 << 24
+"""A file that says more ranks in a group is no summary."""
+_TUPLES = ("window", "clean_step_ns", "environment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +165,30 @@ def _ipc(frame: pl.DataFrame) -> bytes:
 def _header(found: RankSummary) -> dict[str, Any]:
     values = {field.name: getattr(found, field.name) for field in fields(found) if field.name not in FRAMES}
     notes = [[note.kind, note.reason, note.count, note.example] for note in found.notes]
-    return {**values, "notes": notes}
+    groups = [[*named, _spelled(ranks)] for *named, ranks in found.groups]
+    return {**values, "notes": notes, "groups": groups}
+
+
+def _spelled(ranks: Members) -> dict[str, int] | list[int]:
+    """A group's ranks as JSON: ``{"start": 0, "stride": 8, "count": 64}`` where they are even."""
+    if isinstance(ranks, range):
+        return {"start": ranks.start, "stride": ranks.step, "count": len(ranks)}
+    return list(ranks)
+
+
+def _read(spelled: dict[str, int] | list[int]) -> Members:
+    if isinstance(spelled, list):
+        return tuple(spelled)
+    start, stride, count = (spelled[name] for name in ("start", "stride", "count"))
+    if not 0 < count <= MOST_MEMBERS:
+        raise ValueError(count)
+    return range(start, start + stride * count, stride)
 
 
 def _summary(values: dict[str, Any], frames: dict[str, pl.DataFrame]) -> RankSummary:
     """The summary of a header, where tuples have become lists."""
     values["notes"] = tuple(Note(*note) for note in values["notes"])
+    values["groups"] = tuple((name, about, _read(ranks)) for name, about, ranks in values["groups"])
     for name in _TUPLES:
         values[name] = _tuples(values[name])
     return RankSummary(**{**frames, **values})
@@ -199,13 +219,18 @@ class Store:
 
     def entries(self) -> list[Stored]:
         """What they hold, each recording once, as it was summarised last."""
-        latest = {entry.summary.path: entry for path in self.files() for entry in load_told(path)[0]}
-        return list(latest.values())
+        return self.told()[0]
 
-    def unread(self) -> list[tuple[Path, str]]:
-        """The files from which nothing can be read, with the reason."""
-        told = ((path, load_told(path)[1]) for path in self.files())
-        return [(path, why) for path, why in told if why]
+    def told(self) -> tuple[list[Stored], list[tuple[Path, str]]]:
+        """The same, and the files from which nothing can be read, with the reason."""
+        latest: dict[str, Stored] = {}
+        unread = []
+        for path in self.files():
+            entries, why = load_told(path)
+            latest |= {entry.summary.path: entry for entry in entries}
+            if why:
+                unread.append((path, why))
+        return list(latest.values()), unread
 
     def missing_parts(self) -> str:
         """Which parts of `tracetui ranks --part` left no file here, as ``2 of 3``; empty where no part did."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
@@ -19,14 +20,15 @@ from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Executor
 
-    from tracetui.analysis.ranks.files.reading import Summaries
+    from tracetui.analysis.ranks.files.reading import Cluster, Summaries
     from tracetui.analysis.report.model import RanksReport
     from tracetui.parsers.runs.run import RankFile
 
 DASK_SECONDS = 15
 """How long a scheduler may take to answer."""
+NO_WORKERS_SECONDS = 30
+"""A scheduler that has had no worker for so long is told of."""
 SUMMARIES = ".tracetui-rank"
 """`analysis.ranks.files.store.SUFFIX`."""
 
@@ -55,6 +57,9 @@ class Options(Printed, Common):
         "--into", type=Path, metavar="OUT", help="the folder for the summaries (default: the cache)"
     )
     dask: str | None = option("--dask", metavar="ADDRESS", help="a Dask scheduler, or its file (needs tracetui[dask])")
+    wait: int | None = option(
+        "--wait", type=positive, metavar="SECONDS", help="end, with 1, if --dask has no workers for so long"
+    )
 
 
 def run(options: Options) -> int:
@@ -65,6 +70,8 @@ def run(options: Options) -> int:
     path = options.path
     check_there([path])
     headless.check_output(options, [path])
+    if options.wait is not None and options.dask is None:
+        raise UsageError("--wait needs --dask: it is how long a cluster may have no workers")
     if options.part is not None and options.into is None:
         raise UsageError("--part needs --into: the folder in which the parts come together")
     if is_summaries(path):
@@ -153,7 +160,7 @@ def _summarised(files: Sequence[RankFile], options: Options) -> Summaries:
             Store(options.into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
     # what prints is imported while the workers read: it would come before or after them else
     threading.Thread(target=_printers, args=(options.format,), daemon=True).start()
-    with _executor(options.dask) as executor, headless.job_progress() as progress:
+    with _executor(options) as executor, headless.job_progress() as progress:
         return read(
             files, store, root=folder, also=also, executor=executor, jobs=options.jobs, progress=progress, gathered=name
         )
@@ -176,8 +183,9 @@ def _chooser(path: Path, request: Request) -> Callable[[Sequence[str]], int] | N
 
 
 @contextmanager
-def _executor(dask: str | None) -> Iterator[Executor | None]:
+def _executor(options: Options) -> Iterator[Cluster | None]:
     """The executor of a Dask cluster; None for processes of this machine."""
+    dask = options.dask
     if dask is None:
         yield None
         return
@@ -190,11 +198,54 @@ def _executor(dask: str | None) -> Iterator[Executor | None]:
         client = Client(**where, timeout=DASK_SECONDS)
     except (OSError, ValueError) as error:
         raise UsageError(f"--dask {dask}: no scheduler answers: {error}") from None
+    from tracetui.analysis.ranks.files.reading import Cluster
+
     try:
         # the same recording again is no reason to give back what was computed before it changed
-        yield client.get_executor(pure=False)
+        yield Cluster(client.get_executor(pure=False), lambda: _threads(client), _Waits(client, options))
+    except KeyboardInterrupt:
+        if options.cache or options.into is not None:
+            print("tracetui: what was summarised is kept; the same command again goes on from there", file=sys.stderr)
+        raise
     finally:
         client.close()
+
+
+def _threads(client: Any) -> int:
+    """How many threads the cluster has now; 0 where its scheduler does not answer."""
+    try:
+        return sum(client.nthreads().values())
+    except OSError:
+        return 0
+
+
+class _Waits:
+    """Tells of a cluster without workers, which may come later: adaptive clusters and queues begin with none."""
+
+    def __init__(self, client: Any, options: Options) -> None:
+        self._client, self._options = client, options
+        self._since, self._told = time.monotonic(), False
+
+    def __call__(self) -> None:
+        """Called while nothing is done.
+
+        Raises:
+            TraceError: no worker came in the time that was given.
+        """
+        from tracetui.parsers.errors import TraceError
+
+        now = time.monotonic()
+        if _threads(self._client):
+            self._since, self._told = now, False
+            return
+        where, seconds = f"the scheduler {self._options.dask}", self._options.wait
+        if seconds is not None and now - self._since >= seconds:
+            why = f"was not summarised whole: {where} has had no workers for {seconds} s"
+            raise TraceError(self._options.path, why, "the same command goes on with what is not done")
+        if not self._told and now - self._since >= NO_WORKERS_SECONDS:
+            self._told = True
+            text = f"{where} has no workers; waiting for them (--wait SECONDS ends that)"
+            print(f"tracetui: {printable(text)}", file=sys.stderr)
 
 
 def _printers(form: str) -> None:
