@@ -634,7 +634,9 @@ def test_every_option_that_a_person_sees_is_known() -> None:
     assert "--no-ascii" not in options
 
 
-@pytest.mark.parametrize(("command", "set_"), [("report", True), ("profile", False), ("prove", False)])
+@pytest.mark.parametrize(
+    ("command", "set_"), [("report", cli.KEPT_PAGES), ("ranks", cli.FREED_PAGES), ("profile", {}), ("prove", {})]
+)
 def test_what_a_command_runs_inherits_no_setting_of_the_allocator(command, set_, monkeypatch) -> None:
     monkeypatch.setattr(cli, "main", lambda: 0)
     monkeypatch.setattr(cli.gc, "set_threshold", lambda *often: None)
@@ -644,7 +646,7 @@ def test_what_a_command_runs_inherits_no_setting_of_the_allocator(command, set_,
     monkeypatch.setattr(cli, "_few_threads", lambda: {})
     with pytest.raises(SystemExit):
         cli.script()
-    assert (environment == cli.KEPT_PAGES) is set_
+    assert environment == set_
 
 
 @pytest.mark.parametrize(

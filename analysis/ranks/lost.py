@@ -102,16 +102,31 @@ def _more(found: Waiting, peers: Ints) -> NDArray[np.float64]:
         blocked=pl.col("blocked_ns"),
     ).with_row_index("row").sort("place", "launched", "begin", nulls_last=False)  # fmt: skip
     since = pl.col("launched") - pl.col("launched").shift(1).over("place")
-    frame = frame.with_columns(
+    frame = frame.select(
+        "row", "peers", "step", "kind", *PARTS[:CALLS],
         calls=(since - pl.col("silent") - pl.col("loader") - pl.col("blocked")).clip(0),
         order=pl.int_range(pl.len()).over("place", "step"),
-    )
-    slot = ("peers", "step", "order", "kind")
-    usual = [
-        (pl.col(name) - pl.col(name).quantile(0.5, "lower").over(slot)).fill_null(0).cast(pl.Float64).alias(name)
-        for name in PARTS
-    ]
-    return frame.with_columns(usual).sort("row").select(PARTS).to_numpy()
+    )  # fmt: skip
+    slot = np.zeros(frame.height, np.int64)
+    for name in ("peers", "step", "order", "kind"):
+        code = frame[name].rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+        slot = slot * (int(code.max()) + 1) + code
+    order = np.argsort(slot, kind="stable")
+    result = np.zeros((frame.height, len(PARTS)))
+    for at, name in enumerate(PARTS):
+        result[frame["row"].to_numpy(), at] = _above_middle(frame[name].cast(pl.Float64).to_numpy(), slot, order)
+    return result
+
+
+def _above_middle(values: NDArray[np.float64], slot: Ints, order: Ints) -> NDArray[np.float64]:
+    """How far each value lies above the lower median of its slot; 0 where it is NaN."""
+    first = np.flatnonzero(np.r_[True, np.diff(slot[order]) != 0])
+    known = np.add.reduceat(~np.isnan(values[order]), first)
+    ascending = values[np.lexsort((values, slot))]  # NaN is last
+    middle = ascending[first + np.maximum(known - 1, 0) // 2]
+    above = np.empty(values.size)
+    above[order] = values[order] - np.repeat(middle, np.diff(np.r_[first, values.size]))
+    return np.nan_to_num(above)
 
 
 class _Walk:

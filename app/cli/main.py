@@ -30,6 +30,8 @@ _SCREENS = ("open", "serve")
 KEPT_PAGES = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,muzzy_decay_ms:-1"}
 """Polars' allocator returns freed pages after ten seconds, not half of one: between two analyses the kernel would fill
 them with zeros anew, which takes a fifth of the findings of a large trace."""
+FREED_PAGES = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
+"""At once where a thousand ranks are combined, which makes many large frames and keeps few."""
 MOST_THREADS = 4
 """Of Polars: a report asks thousands of small questions, and 16 threads that are woken for each of them take 1.2 times
 the processor time of 4, which take no more than 2 do."""
@@ -167,7 +169,8 @@ def script() -> NoReturn:
     gc.set_threshold(*(SELDOM if command in _SCREENS else NEARLY_NEVER))
     _take_back_first()
     if command not in (*TAKE_PROGRAMS, *RENAMED):  # what these run would inherit it
-        for name, value in {**KEPT_PAGES, **_few_threads()}.items():
+        pages = FREED_PAGES if command == "ranks" else KEPT_PAGES
+        for name, value in {**pages, **_few_threads()}.items():
             os.environ.setdefault(name, value)
     code = main()
     for stream in (sys.stdout, sys.stderr):

@@ -43,6 +43,7 @@ def prepare(threads: int) -> None:
     Args:
         threads: how many it may use; several workers share the cores.
     """
+    os.environ.pop("_RJEM_MALLOC_CONF", None)  # the parent's, which keeps no freed page for the next frame
     # NumPy's BLAS starts a thread per core when it is imported, which nothing here uses
     for name in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)
