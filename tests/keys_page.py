@@ -13,7 +13,7 @@ LETTERS = {
     "n": "names: their form; the next event or hit of a name", "s": "sorts; in the Timeline Perfetto's key",
     "t": "to the timeline, to a time", "v": "tables: the next one, that of the marked range",
     "w": "copies the name (word); in the Timeline Perfetto's key",
-    "x": "exchanges: A and B, a rank and the median; puts a lane aside", "y": "copies (yanks)",
+    "x": "exchanges: A and B, a rank and the median; puts a lane or a finding aside", "y": "copies (yanks)",
 }  # fmt: skip
 """The letters that several commands have, and what these have in common."""
 
