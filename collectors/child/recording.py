@@ -92,7 +92,7 @@ class recording:  # noqa: N801  as open() and profile() are spelled
         """Ends a step."""
         if self._recorder is not None:
             self._stepped()
-            if self._recorder.over:
+            if self._recorder.has_all:
                 self._end(None)
 
     @property

@@ -287,11 +287,6 @@ class Recorder:
         next(self._plan)
         return self._stepped
 
-    @property
-    def over(self) -> bool:
-        """Whether all that was asked for has been done."""
-        return self._plan is not None and getattr(self._plan, "gi_frame", None) is None
-
     def by_time(self, delay: float, length: float) -> None:
         """Records from `delay` seconds after now for `length` seconds.
 
