@@ -19,7 +19,7 @@ Sizes are bytes, clocks Hz, temperatures °C, powers mW, voltages mV, currents m
 null or absent, never 0. Readers ignore keys that they don't know; a value of another type counts as null.
 It stays on your machine; `tracetui scrub run.json` makes a copy without host, paths, commands and UUIDs.
 """
-OURS = {"clean_steps", "contradicted", "host_of", "noted", "notes", "profiled_steps", "samples"}
+OURS = {"clean_steps", "contradicted", "host_of", "noted", "notes", "clean_hosts", "profiled_steps", "samples"}
 """What is no key of the file."""
 
 
