@@ -541,6 +541,7 @@ V8 = Rule(
     "V8",
     "The profiler slows the program down",
     needs=("timeline", "manifest"),
+    doubts=("host", "whole", "steps"),
     remark="steps take longer without the profiler than under it: what slows them down is not in the recording",
     thresholds={"ratio": chosen(1.2, "x", "a step's time under the profiler over that without, or the other way")},
     advice="Record with fewer flags (--no-stack), and never compare runs recorded with different ones.",

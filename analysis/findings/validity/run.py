@@ -145,6 +145,7 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
         ),
         advice="Compare only runs that were recorded with the same tool and flags"
         + (", or record with --no-stack." if "with_stack" in flags else "."),
+        doubts=(),
     )
 
 
@@ -158,7 +159,6 @@ def _slower_without(profiled: float, clean: float) -> Finding:
         f"{words.ns(clean)} / {words.ns(profiled)} = {words.number(clean / profiled)}",
         advice="Record more steps, until what was loaded ahead is used up; keep other programs off the machine; and see"
         " that run.json is this recording's.",
-        doubts=("host", "whole", "steps"),
     )
 
 
