@@ -316,7 +316,7 @@ def test_markdown_shows_a_name_and_does_nothing(text: str, tmp_path: Path) -> No
     assert shown.count("\n") == 3
     assert code(text) in shown
     assert "\x1b" not in shown
-    said = markdown([Title(text, 1), Sentences((text,))], SimpleNamespace())  # type: ignore[arg-type]
+    said = markdown([Title(text, 1), Sentences((text,))], SimpleNamespace(ascii=False))  # type: ignore[arg-type]
     for live in ("<script", "<img", "](", "https://evil", "www.evil", "\x1b"):
         assert live not in said.replace("\\<", "\\").replace("\\](", "\\"), said
     assert plain(text).isprintable()
