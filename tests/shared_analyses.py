@@ -41,7 +41,7 @@ def _hold_shared(entry: OpenRun, run: Run, config: Any = None) -> None:
     """Holds what an earlier test read of the same files, if nobody writes to them."""
     if Sharing.allowed() and _is_kept(run):
         files = _files(run)
-        run = _runs.setdefault((run.path, files), run)
+        run = _runs.setdefault((run.path, run.warnings, files), run)
         _files_of_runs[id(run)] = run, files
     _hold(entry, run, config)
 

@@ -48,7 +48,7 @@ def printed(path: Path, *words: str, capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_same_question_is_answered_without_computing(recording, monkeypatch, capsys, tmp_path):
     first = printed(recording, capsys=capsys)
     assert entries.info().reports == 1
-    monkeypatch.setattr(report, "_computed", lambda *_: (False, "computed"))
+    monkeypatch.setattr(report, "computed", lambda *_: (False, "computed"))
     assert printed(recording, capsys=capsys) == first
     assert printed(recording, *WORDS, "--no-cache", capsys=capsys) == "computed"
     cli.main(["cache"])
@@ -124,7 +124,7 @@ def test_a_changed_module_of_the_program_makes_another_key(recording, monkeypatc
 )
 def test_every_option_makes_another_key(recording, monkeypatch, capsys, words):
     printed(recording, capsys=capsys)
-    monkeypatch.setattr(report, "_computed", lambda *_: (False, "computed"))
+    monkeypatch.setattr(report, "computed", lambda *_: (False, "computed"))
     assert printed(recording, *WORDS, *words, capsys=capsys) == "computed"
 
 
@@ -153,7 +153,7 @@ def test_nothing_is_kept_that_may_not_hold(recording, monkeypatch, capsys):
     monkeypatch.setattr(kept_report, "MOST_FILES", 1)
     printed(recording, capsys=capsys)
     monkeypatch.setattr(kept_report, "MOST_FILES", 2_000)
-    monkeypatch.setattr(report, "_computed", lambda *_: (True, "with a warning"))
+    monkeypatch.setattr(report, "computed", lambda *_: (True, "with a warning"))
     printed(recording, capsys=capsys)
     Kept([recording, recording], WORDS).keep("of several")
     (recording.parent / "elsewhere").symlink_to(recording.parents[1])

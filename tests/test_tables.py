@@ -192,11 +192,12 @@ def test_csv_is_what_json_is(found: Callable[[str], Json], name: str) -> None:
         else:
             origin = [{"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} for trace in traces]
             before = ("trace", "rank") if len(traces) > 1 else ()
-            rows = [
-                {**(place if before else {}), **item}
-                for place, trace in zip(origin, traces, strict=True)
-                for item in rows_at(trace, table.section or section)
-            ]
+            main = traces[whole["run"]["main"] or 0]["source"]["kind"]
+            of_tools: dict[str, list[Json]] = {main: []}
+            for place, trace in zip(origin, traces, strict=True):
+                mine = of_tools.setdefault(trace["source"]["kind"], [])
+                mine += [{**(place if before else {}), **item} for item in rows_at(trace, table.section or section)]
+            rows = next((mine for mine in of_tools.values() if mine), [])  # of one tool: they can be summed
         # grouped kernels stand in the place of the kernels
         grouped = section == "kernel_groups"
         text = report_csv(whole if grouped else by_name, "kernels" if grouped else section)

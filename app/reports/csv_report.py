@@ -53,7 +53,8 @@ def of_one_tool(found: Report, section: str) -> list[Trace]:
         return []
     kinds = dict.fromkeys((traces[found.run.main or 0].source.kind, *(trace.source.kind for trace in traces)))
     by_kind = [[trace for trace in traces if trace.source.kind == kind] for kind in kinds]
-    return next((some for some in by_kind if any(_rows(getattr(trace, section)) for trace in some)), by_kind[0])
+    tells = (any(any(row.values()) for trace in some for row in _rows(getattr(trace, section))) for some in by_kind)
+    return next((some for some, told in zip(by_kind, tells, strict=True) if told), by_kind[0])
 
 
 def diff_csv(found: Json, section: str) -> str:

@@ -169,8 +169,8 @@ MOST_ROUNDS = 8
 """How often in a row a key may move the keys on to another widget before the next one is looked at."""
 MOST_KEPT = 64
 """The most keys that wait for rows."""
-SEARCH_SECONDS = 0.5
-"""The longest wait for what the palette finds."""
+SEARCH_SECONDS = 1.5
+"""The longest wait for what the palette finds; what it finds at once it shows before (`palette.SHOWN_AFTER`)."""
 ENTER, ESCAPE, TABS = "enter", "escape", ("tab", "shift+tab")
 FILTER = "table.filter"
 ALT = "alt+"

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LIMIT = 50
 """The maximum number of kernels, of modules and of steps offered at once."""
+SHOWN_AFTER = 0.3
+"""Seconds: a little more than Textual collects hits before it shows them, and less than Enter waits for them."""
 MOST_ALIKE = 1000
 """Kernels of the same short names among which those offered are told apart."""
 
@@ -173,7 +175,8 @@ class EverythingProvider(Provider):
 
     def _do_there(self, command: Command) -> None:
         """Goes to the tab that a command works in, and presses its key there, which waits for the tab's rows."""
-        self._parts.navigation.to_tab(_home(command))
+        if self._parts.shell.tab not in command.tabs:  # it may have been on its way when this was looked up
+            self._parts.navigation.to_tab(_home(command))
         if command.keys:
             self.app.call_later(self._parts.keyboard.press, command.keys.split(",")[0])
         else:
@@ -206,22 +209,32 @@ class EverythingProvider(Provider):
             shown = printable(parts.shell.own(text))
             return Hit(10 * score + rank - len(shown) / 1000, self._marked(shown, words), go, shown) if score else None
 
-        for known in self._at_once(hit):
-            yield known
+        offered = [*self._at_once(hit)]
+        for each in offered[:-1]:
+            yield each
+        last = offered[-1] if offered else None
         run = parts.session.runs.get("a")
-        if run is None or not words:
-            return
+        computes = (named, self._findings) if run is None or run.summaries_in is None else (self._findings,)
         session = parts.session.frozen()
-        for compute in (named, self._findings) if run.summaries_in is None else (self._findings,):
+        for compute in computes if run is not None and words else ():
+            work = asyncio.ensure_future(asyncio.to_thread(compute, session, words))
             try:
-                rows = await asyncio.to_thread(compute, session, words)
+                # Textual shows what it has when one more comes after `SHOWN_AFTER`
+                if last is not None and (await asyncio.wait((work,), timeout=SHOWN_AFTER))[1]:
+                    yield last
+                    last = None
+                rows = await work
             except Exception as error:  # the rest of the palette works without
                 parts.shell.log_error(error)
                 continue
+            finally:
+                work.cancel()
             for row in rows:
                 shown = f"{row.noun}  {row.label}"
                 if found := hit(row.rank, shown, partial(self._go, row), row.searched):
                     yield found
+        if last is not None:
+            yield last
 
     def _at_once(self, hit: Callable[..., Hit | None]) -> Iterator[Hit]:
         """Finds commands, tables, settings and runs."""
