@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.collectors import jobs, process, profiler_commands, reasons
+from tracetui.collectors.child.marks import MEASURED
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked, masked_line
@@ -336,12 +337,7 @@ class _Run:
         if self._request.command and result.get("workload"):  # the program as its Python got it
             manifest["workload"]["model"] = masked_line(" ".join(profiler_commands.program_of(self._request)))
         measured = result.get("measurement") or {}
-        for key in (
-            "clean_step_ns", "clean_host_ns", "clean_gc_ns", "profiled_step_ns", "passes", "schedule", "step_of",
-            "unchanged", "unheld",
-        ):  # fmt: skip
-            if measured.get(key):
-                manifest["measurement"][key] = measured[key]
+        manifest["measurement"].update({key: measured[key] for key in MEASURED if measured.get(key)})
 
     # --- the end
 

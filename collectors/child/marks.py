@@ -6,6 +6,12 @@ import gc
 import time
 from typing import Any
 
+MEASURED = (
+    "clean_step_ns", "clean_host_ns", "clean_gc_ns", "profiled_step_ns", "passes", "schedule", "step_of", "unchanged",
+    "unheld",
+)  # fmt: skip
+"""What run.json takes over of what was measured, where there is any."""
+
 
 def uses_gpu(device: str) -> bool:
     """Whether the work to time runs on a CUDA device."""

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import machine_torch
+from .marks import MEASURED
 from .profilers import Refused
 from .progress import Progress
 from .script import Recorder
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-_TIMES = ("clean_step_ns", "clean_host_ns", "clean_gc_ns", "profiled_step_ns", "passes", "step_of", "unheld")
-"""What run.json has of a measurement."""
 
 
 class recording:  # noqa: N801  as open() and profile() are spelled
@@ -148,7 +146,7 @@ class recording:  # noqa: N801  as open() and profile() are spelled
                     "profile_memory": spec["with_memory"],
                     "record_shapes": True,
                 },
-                **{key: measured[key] for key in _TIMES if measured.get(key)},
+                **{key: measured[key] for key in MEASURED if measured.get(key)},
             },
             "outcome": {
                 "explanation": why,
