@@ -54,8 +54,8 @@ ROUNDING = 3.0
 """Results may be so many times as far apart as weights that were disturbed by one rounding error make them."""
 SETTLE_S, BLOCK_S, BLOCK_ROUNDS = 0.3, 1.0, 6
 """Of each turn in one process, on a GPU; from six on an interval needs no assumption (`proving.FEWEST_BY_ORDER`)."""
-SHARE = 0.5
-"""Of the time left, for one process that others must not be kept from."""
+SHARE, MOST_SHARE = 0.5, 0.75
+"""Of the time left, for one process that others must not be kept from; and when it is ended."""
 WARMUP_S, TURN_S = 1.5, 2.0
 """Of each run of the program, on a GPU; what takes longest is its start."""
 LEARN_WARMUP_S, LEARN_TURN_S = 0.3, 0.5
@@ -121,7 +121,7 @@ class Row:
     @property
     def processes(self) -> list[Turn]:
         """Those that began with the changes."""
-        return self.began if self.switched or self.began else [after for _, after in self.turns]
+        return self.began or [after for _, after in self.turns if after.names == self.names]
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,8 @@ class Turn:
     results: dict[str, Any]
     memory: int | None
     facts: dict[str, Any]
+    names: tuple[str, ...] = AS_IT_WAS
+    """The changes that its process began with."""
 
     @property
     def step_ns(self) -> float:
@@ -145,9 +147,9 @@ class Turn:
 class Switched:
     """What one process with turns told."""
 
-    turns: dict[tuple[tuple[str, ...], str], list[tuple[Turn, Turn]]] = field(default_factory=dict)
-    """Of each change and what it was beside: as it was just before and after, and changed; without steps where there
-    was nothing to change."""
+    turns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[Turn, Turn]]] = field(default_factory=dict)
+    """Of changes, one or those that gained, and what they were beside: as it was just before and after, and changed;
+    without steps where there was nothing to change."""
     why: str | None = None
     """What it failed with."""
     failed_with: str | None = None
@@ -230,7 +232,8 @@ class Trying:
             self._switch_all(self._start_with())
             self._first_round([row for row in self.rows if not row.turns and row.problem is None])
             good = [row for row in self.rows if row.gain_percent >= WORTH_PERCENT and not row.beside]
-            self._look_at_results([row for row in good if all(change.keeps for change in row.changes)])
+            every = good if self.together is None else [self.together, *good]
+            self._look_at_results([row for row in every if all(change.keeps for change in row.changes)])
             if not any(map(self._is_sure, good)):
                 self._round(good, reserved=MOST_TOGETHER)
             self._shake()
@@ -285,8 +288,11 @@ class Trying:
             self._settle_s, self._block_s = (_in_rounds(s, round_s) for s in (SETTLE_S, BLOCK_S))
         while rows and time.monotonic() < half:
             told = self._switch([row.names[0] for row in rows], base)
-            for (beside, name), turns in told.turns.items():
-                self._take_turns(name, beside, turns, first=beside == base)
+            for (beside, names), turns in told.turns.items():
+                if len(names) == 1:
+                    self._take_turns(*names, beside, turns, first=beside == base)
+                else:
+                    self._take_together(names, base, turns)
             if told.interrupted is not None:
                 raise told.interrupted
             if told.failed_with is not None and told.out_of_time:  # it would take as long in a process of its own
@@ -312,6 +318,17 @@ class Trying:
         elif first:
             row.problem = f"there was nothing to change ({row.changes[0].title})"
 
+    def _take_together(self, names: tuple[str, ...], base: tuple[str, ...], turns: list[tuple[Turn, Turn]]) -> None:
+        """Keeps what all that gained in one process did at once."""
+        row = _of_all(*base, *names)
+        if base:  # nothing in that process was as the program is
+            turns = [(self.originals[-1], after) for _, after in turns]
+        row.switched = not base
+        row.turns = [(before, after) for before, after in turns if after.steps and before.steps]
+        if row.turns:
+            self.together = row
+            self._keep(self._whole_proof(row))
+
     def _row(self, name: str) -> Row:
         return next(row for row in self.rows if row.names == (name,))
 
@@ -321,7 +338,7 @@ class Trying:
         seconds = SHARE * left - self._took[base]  # of which its start takes some
         if seconds <= 0:
             return Switched()
-        child = Child(self._limited(base), Trial(f"{self._place}{len(names)} changes"), self._tell)
+        child = Child(self._limited(base, MOST_SHARE), Trial(f"{self._place}{len(names)} changes"), self._tell)
         told = Switched()
         try:
             self._run(child, partial(self._spec, names=base, switched=tuple(names), seconds=seconds))
@@ -335,21 +352,22 @@ class Trying:
         self._about.update(child.about)
         results, facts = (child.result["outside"][name] for name in ("results", "facts"))
         blocks = [
-            Turn(block["step_ns"], block["host_ns"], results, block["memory_bytes"], facts) for block in turns["blocks"]
+            Turn(block["step_ns"], block["host_ns"], results, block["memory_bytes"], facts, base)
+            for block in turns["blocks"]
         ]
         for number, block in enumerate(turns["blocks"]):
-            if block["name"] is not None:
+            if block["names"]:
                 beside = [blocks[at] for at in (number - 1, number + 1) if at < len(blocks)]
                 steps, host = (list(chain(*(getattr(turn, name) for turn in beside))) for name in ("steps", "host"))
                 before = replace(beside[0], steps=steps, host=host)
-                key = (*base, *block["beside"]), block["name"]
+                key = (*base, *block["beside"]), tuple(block["names"])
                 told.turns.setdefault(key, []).append((before, blocks[number]))
-        if told.why and all(turns["switched"] != name for _, name in told.turns):
+        if told.why and all(turns["switched"] not in names for _, names in told.turns):
             told.failed_with = turns["switched"]
         if base == AS_IT_WAS:
             self.originals.append(Turn([], [], results, None, facts))
         for _, stretch in groupby(zip(turns["blocks"], blocks, strict=True), key=lambda both: both[0]["beside"]):
-            self._as_it_was.append([turn for block, turn in stretch if block["name"] is None])
+            self._as_it_was.append([turn for block, turn in stretch if not block["names"]])
         return told
 
     def _look_at_results(self, rows: list[Row]) -> None:
@@ -365,7 +383,7 @@ class Trying:
     def _see_results(self, row: Row) -> None:
         """Runs the first steps with a row's changes, where no process has told its results or it drew other numbers."""
         redrawn = row.draws_alike and self.results_of(row)["alike"] == "differ"
-        if (row.switched or redrawn) and not row.began:
+        if (redrawn or not row.processes) and not row.began:
             with contextlib.suppress(NotMeasured):
                 row.began.append(self._turn(row.names, ends=True))
 
@@ -426,9 +444,15 @@ class Trying:
         if not good:
             return
         best, attempts = good[0], set()
+        if self.together is not None:
+            attempts.add(self.together.names)
+            if self._keeps(self.together):
+                best = self.together
+            elif self.results_of(self.together)["alike"] == "differ":
+                self.together = None
         for names in self._candidates(best, good):
             added = [name for name in names if name not in best.names]
-            more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *added)))
+            more = _of_all(*best.names, *added)
             if not added or _kinds(added) & _kinds(best.names) or more.names in attempts:
                 continue
             attempts.add(more.names)
@@ -548,13 +572,13 @@ class Trying:
         steps, host = ([ns / samples for ns in measured[f"clean_{what}_ns"]] for what in ("step", "host"))
         if not steps and not ends:
             raise NotMeasured("no step was timed")
-        return Turn(steps, host, outside["results"], outside["memory_bytes"], outside["facts"])
+        return Turn(steps, host, outside["results"], outside["memory_bytes"], outside["facts"], names)
 
-    def _limited(self, names: tuple[str, ...]) -> ProveRequest:
-        """The request, so that no run takes more than half of the time that is left: some are compiled for ever."""
+    def _limited(self, names: tuple[str, ...], share: float = SHARE) -> ProveRequest:
+        """The request, so that no run takes more than a share of the time that is left: some are compiled for ever."""
         left = max(self._until - time.monotonic(), 0.0)
         usual = 2 * max(self._took.get(AS_IT_WAS, 0.0), self._took.get(names, 0.0))
-        limit = max(left / 2, min(usual, left))
+        limit = max(left * share, min(usual, left))
         if self._request.timeout_s is not None and self._request.timeout_s <= limit:
             return self._request
         return replace(self._request, timeout_s=limit, limited_by="--budget")
@@ -746,6 +770,10 @@ def _share(part: float, whole: float) -> float:
 def _in_rounds(seconds: float, round_s: float) -> float:
     """So long that what loaders made in advance is used up, where one batch of each worker takes `round_s`."""
     return max(seconds, min(PREFETCHED * round_s, MOST_TURN_S))
+
+
+def _of_all(*names: str) -> Row:
+    return Row(tuple(change.name for change in CHANGES if change.name in names))
 
 
 def _kinds(names: Iterable[str]) -> set[str]:

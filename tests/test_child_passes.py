@@ -17,7 +17,7 @@ import pytest
 from fake_torch import FakeTorch
 
 from tracetui.collectors import launch, profiler_commands
-from tracetui.collectors.child import main, script
+from tracetui.collectors.child import machine_torch, main, script
 from tracetui.collectors.child.marks import Marks
 from tracetui.collectors.child.profilers import LIGHT_TRACE, TRACE, Refused
 from tracetui.collectors.child.progress import Progress
@@ -476,3 +476,33 @@ def test_a_short_program_has_all_recordings_and_what_samples_fit(
         assert re.search(r"about \d+ of 1100 samples of its lines were taken$", line)
     else:
         assert line.endswith("no steps were left to sample its lines")
+
+
+def test_looking_for_objects_holds_no_tuple_that_another_thread_is_filling() -> None:
+    class Kept:
+        pass
+
+    class Derived(Kept):
+        pass
+
+    broken: list[BaseException] = []
+    done = threading.Event()
+
+    def fill() -> None:
+        while not done.is_set():
+            try:
+                tuple(number for number in range(300))
+            except SystemError as error:  # noqa: PERF203
+                broken.append(error)
+
+    kept = [Kept(), Derived()]
+    thread = threading.Thread(target=fill)
+    thread.start()
+    try:
+        end = time.monotonic() + 2
+        while time.monotonic() < end and not broken:
+            assert {id(each) for each in machine_torch.instances(Kept)} == {id(each) for each in kept}
+    finally:
+        done.set()
+        thread.join()
+    assert not broken

@@ -209,14 +209,14 @@ def test_changes_take_turns_in_one_process_of_the_program(program):
     tried.facts = tried._turn((), learns=True).facts
     told = tried._switch(["no_gc_collect", "fused_optimizer", "threads", "tf32"], ())
     assert told.why is None
-    assert {name for beside, name in told.turns if not beside} == {
-        "no_gc_collect",
-        "fused_optimizer",
-        "threads",
-        "tf32",
+    assert {names for beside, names in told.turns if not beside} >= {
+        ("no_gc_collect",),
+        ("fused_optimizer",),
+        ("threads",),
+        ("tf32",),
     }
     assert {beside[0] for beside, _ in told.turns if beside} == {"no_gc_collect"}, "it stays on"
-    before, after = told.turns[(), "no_gc_collect"][0]
+    before, after = told.turns[(), ("no_gc_collect",)][0]
     assert after.step_ns < 0.7 * before.step_ns
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 import sys
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,7 +60,7 @@ class Program(trying.Trying):
         found = self.answers["shaken" if shake else "+".join(names)]
         if isinstance(found, BaseException):
             raise found
-        return found
+        return replace(found, names=names)
 
 
 def ran(answers, **options):
@@ -316,7 +317,12 @@ class Switching(Program):
 def told(*blocks, switched=None):
     """What a process with turns reports: of each the change, None as it was, the ms of its steps, what stayed on."""
     ns = [
-        {"name": name, "step_ns": [round(ms * MS)] * 5 if ms else [], "host_ns": [MS] * 5, "beside": beside}
+        {
+            "names": name.split("+") if name else [],
+            "step_ns": [round(ms * MS)] * 5 if ms else [],
+            "host_ns": [MS] * 5,
+            "beside": beside,
+        }
         for name, ms, *beside in blocks
     ]
     turns = {"blocks": [{**block, "memory_bytes": 1 << 30} for block in ns], "switched": switched}
@@ -494,13 +500,16 @@ def test_a_change_that_gains_much_stays_on_and_what_it_hid_shows_beside_it(monke
     for _ in process.follow():
         pass
     blocks = process.told()["blocks"]
-    assert [(beside, [b["name"] for b in group]) for beside, group in groupby(blocks, key=lambda b: b["beside"])] == [
-        ([], [None, "tf32", None, "bf16", None, "compile", None, "clip_foreach", None, "tf32", None, "bf16", None,
-              "clip_foreach", None]),
-        (["bf16"], [None, "compile", None, "clip_foreach", None, "compile", None, "clip_foreach", None]),
-        (["bf16", "compile"], [None, "clip_foreach", None, "clip_foreach", None, "clip_foreach", None]),
+    every = "bf16+compile+clip_foreach"
+    names = groupby(blocks, key=lambda b: b["beside"])
+    assert [(beside, ["+".join(b["names"]) for b in group]) for beside, group in names] == [
+        ([], ["", "tf32", "", "bf16", "", "compile", "", "clip_foreach", "", "tf32", "", "bf16", "", "clip_foreach",
+              ""]),
+        (["bf16"], ["", "compile", "", "clip_foreach", "", "compile", "", "clip_foreach", ""]),
+        (["bf16", "compile"], ["", "clip_foreach", "", "clip_foreach", "", "clip_foreach", ""]),
+        ([], ["", every, "", every, ""]),
     ]  # fmt: skip
-    assert [round(b["step_ns"][0]) for b in blocks[-3:]] == [35, 34, 35]
+    assert [round(b["step_ns"][0]) for b in blocks[-8:]] == [35, 34, 35, 100, 34, 100, 34, 100]
 
 
 def test_what_gains_nothing_together_is_not_attempted_again():
@@ -512,6 +521,38 @@ def test_what_gains_nothing_together_is_not_attempted_again():
     )  # fmt: skip
     assert program.together is None
     assert program.asked.count("bf16+compile") == 1
+
+
+def test_what_gained_in_one_process_is_put_together_there_and_needs_none_of_its_own():
+    blocks = [
+        (None, 10), ("bf16", 5), (None, 10), ("compile", 10), (None, 10),
+        (None, 5, "bf16"), ("compile", 4, "bf16"), (None, 5, "bf16"),
+        (None, 10.2), ("bf16+compile", 4), (None, 10), ("bf16+compile", 4.2), (None, 10),
+    ]  # fmt: skip
+    program = in_one({"bf16": turn(5)}, [(told(*blocks), None)], ("bf16", "compile"), join=("bf16",))
+    assert program.together is not None
+    assert program.together.names == ("bf16", "compile")
+    assert program.asked.count("bf16+compile") == 0  # results differ in any case
+    proof = program.proofs()[-1]
+    assert proof["changes"] == ["bf16", "compile"]
+    assert proof["round_ns"] == [10.1 * MS, 10 * MS]
+    assert (proof["changed_ns"], proof["one_process"]) == (pytest.approx(4.1 * MS), True)
+
+
+def test_what_gained_beside_a_change_that_its_process_began_with_is_put_together_with_that():
+    blocks = [
+        (None, 4), ("set_to_none", 3), (None, 4),
+        (None, 3, "set_to_none"), ("foreach_optimizer", 2, "set_to_none"), (None, 3, "set_to_none"),
+        (None, 4), ("set_to_none+foreach_optimizer", 2), (None, 4),
+    ]  # fmt: skip
+    names = ("workers", "set_to_none", "foreach_optimizer")
+    answers = {"workers": turn(4), "workers+foreach_optimizer+set_to_none": turn(2), "set_to_none": turn(9)}
+    program = in_one({**answers, "foreach_optimizer": turn(9)}, [(told(*blocks), None)], names, rounds=1)
+    assert program.together is not None
+    assert set(program.together.names) == set(names)
+    proof = program.proofs()[-1]
+    assert (proof["step_ns"], proof["changed_ns"], proof["one_process"]) == (10 * MS, 2 * MS, False)
+    assert proof["compared"]["alike"] == "same"  # of a process that began with all of them
 
 
 def test_without_an_optimizer_compiling_is_no_switch():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
+
+from .machine_torch import instances
 
 
 def unheld() -> dict[str, Any] | None:
@@ -16,13 +17,13 @@ def unheld() -> dict[str, Any] | None:
     """
     import torch
 
-    modules: list[Any] = []
-    held: set[int] = set()
-    for each in gc.get_objects():
-        if issubclass(type(each), torch.nn.Module):
-            modules.append(each)
-        elif issubclass(type(each), torch.optim.Optimizer):
-            held.update(id(parameter) for group in each.param_groups for parameter in group["params"])
+    modules = instances(torch.nn.Module)
+    held = {
+        id(parameter)
+        for each in instances(torch.optim.Optimizer)
+        for group in each.param_groups
+        for parameter in group["params"]
+    }
     inner = {id(child) for module in modules for child in module.children()}
     loose: dict[int, Any] = {}
     classes: dict[str, None] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import importlib
 import json
 import runpy
@@ -130,8 +129,7 @@ def _is_compiling() -> Callable[[], bool]:
 def _has_optimizer() -> bool:
     from torch.optim import Optimizer
 
-    # by type(), since isinstance asks an object for its class and a proxy may do anything then
-    return any(issubclass(type(each), Optimizer) for each in gc.get_objects())
+    return bool(machine_torch.instances(Optimizer))
 
 
 def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: Callable[[], None]) -> None:
