@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tracetui.analysis.base.number_format import (
     format_count,
     format_number,
@@ -140,8 +142,10 @@ SURE = {True: "from clean steps", False: "from recorded steps alone"}
 
 
 def advice(found: Iterable[FindingRow], most: int = MOST_ADVICE) -> list[FindingRow]:
-    """The findings of a first page: all but remarks on the measurement."""
-    return [row for row in found if not is_remark(row)][:most]
+    """The findings of a first page: all but remarks on the measurement; what several advise stands at the first."""
+    rows = [row for row in found if not is_remark(row)][:most]
+    said = [row.advice for row in rows]
+    return [row if row.advice not in said[:n] else replace(row, advice="") for n, row in enumerate(rows)]
 
 
 def is_remark(row: FindingRow) -> bool:

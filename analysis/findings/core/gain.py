@@ -338,10 +338,11 @@ def _alone(facts: Facts, rows: Ints, factor: float, host: Intervals | None) -> G
     keys = set(zip(start.tolist(), (start + mine["duration"].to_numpy()).tolist(), strict=True))
     other = np.array([pair not in keys for pair in zip(work.start.tolist(), work.end.tolist(), strict=True)], np.bool_)
     alone = intervals.subtract(chosen, intervals.union(work.start[other], work.end[other]))
-    ns = facts.per_step(float(intervals.length(alone))) * (1 - factor)
+    base = facts.page_step.ns
+    ns = facts.per_step(float(intervals.length(alone))) * (1 - factor) * base / facts.step_ns
     return Gain(
         ns,
-        100 * min(ns, facts.step_ns) / facts.step_ns,
+        100 * min(ns, base) / base,
         f"{words.ns(ns)} in which nothing else runs on the GPU; no launch was recorded, so what the step gains is open",
         0.0,
         0.0,
