@@ -42,18 +42,20 @@ def in_turns(facts: Facts, found: Sequence[Finding]) -> list[float | None]:
     model = facts.host_model if any(turn and (turn.gone or turn.only) is not None for turn in turns) else facts.model
     made: list[Turn] = []
     gains: list[float | None] = []
-    saved = np.zeros(1)
+    saved, left = np.zeros(1), 0.0 if model is None else facts.page_step.ns
     for finding, turn in zip(found, turns, strict=True):
         gains.append(None)
         if turn is None or model is None or turn.only not in (None, model):
             continue
         made.append(turn)
         before, saved = saved, np.array(_saved(model, made))
+        gain = finding.impact_ns or 0.0
         if len(made) > 1:
             alone = max(_saved(model, [turn]))
             more = max(float((saved - before).max()), 0.0)
-            # its own gain may be of the other model, or limited
-            gains[-1] = more * finding.impact_ns / alone if alone else more  # type: ignore[operator]
+            # its own gain may be of the other model, or limited; all together gain no more than the step
+            gain = gains[-1] = min(more * gain / alone if alone else more, left)
+        left -= gain
     return gains
 
 
