@@ -287,7 +287,7 @@ def uneven(tmp_path: Path, *durations: float) -> Facts:
 
 def test_noise(tmp_path):
     finding = fires("V7", uneven(tmp_path, 100, 110, 120, 90, 105))
-    assert finding.title == "The steps vary: ± 13.2 % (95 % interval of 5 steps)"
+    assert finding.title == "The steps vary by ± 13.2 % (95 % interval of 5 steps)"
     assert silent("V7", uneven(tmp_path, 100, 101, 99, 100))
     assert silent("V7", uneven(tmp_path, 300, 100, 101, 99))  # that the first is warm-up is for V6 to say
     assert "three steps" in abstains("V7", uneven(tmp_path, 100, 110))

@@ -72,6 +72,7 @@ def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tu
     said = [
         *(("But" if not number else "", remark) for number, remark in enumerate(row.remarks[:against])),
         ("Costs", cost(row, whole, ascii=ascii)),
+        ("", in_turn(row, ascii=ascii) if row.impact_after_us is not None else ""),
         *(("Proved" if not number else "", proof_text(proof, ascii=ascii)) for number, proof in enumerate(row.proofs)),
         *(("Where" if not number else "", text) for number, text in enumerate(places(row, ascii=ascii))),
         ("Try", row.advice),
