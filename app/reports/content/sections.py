@@ -110,8 +110,8 @@ def _lead(trace: Trace) -> str:
         known = f"uses {busy} of the SMs' peak; what" if busy else "is the one to look at; what"
         return f"{most_of} {known} limits it can't be told from the counters collected."
     if trace.memory and (held := trace.memory.peak_allocated_bytes) is not None:
-        most = next(iter(trace.memory.holders), None)
-        by = f", {format_percent(most['percent'])} of it by {most['name']}" if most else ""
+        first = next(iter(trace.memory.holders), None)
+        by = f", {format_percent(first['percent'])} of it by {first['name']}" if first else ""
         return f"Memory peaks at {format_bytes(held)}{by}."
     said = trace.source.captured or {}
     if load := said.get("GPU load (GR3D)"):
