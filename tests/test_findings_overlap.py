@@ -4,13 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from judged import find
 from made_run import ADD, HGEMM, SGEMM, TO_HALF, Made, facts_of
 from sample_runs import recorded
 
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings.core import gain
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding, Findings
+from tracetui.analysis.findings.core.turns import in_turns
+from tracetui.analysis.report.findings import finding_row
+from tracetui.app.reports.finding_words import details
 from tracetui.parsers import open_path
 
 
@@ -135,3 +141,84 @@ def test_a_recording_in_which_f7_contains_f12() -> None:
     assert "all of this GPU time is in F7 too" in said["F12"]
     assert "F12" in said["F7"]
     assert "F12" not in said["F11"]
+
+
+# --- gains in turns
+
+
+def _of(bound: gain.Gain) -> Finding:
+    return bound.finding("", (), "")
+
+
+def _behind_each_other(*kernels: float, calls: float) -> Made:
+    """Two steps: kernels of so many µs without a pause, each launched by a call of so many µs, then the host waits."""
+    made, at = Made(), 0.0
+    for number in range(2):
+        begin = end = at
+        for place, lasts in enumerate(kernels):
+            called = (begin + place * calls, begin + (place + 1) * calls)
+            end = max(end, called[1]) + lasts
+            made.launch(HGEMM, called, (end - lasts, end))
+        made.host("cuda_runtime", "cudaDeviceSynchronize", begin + len(kernels) * calls, end)
+        made.step(number, begin, end)
+        at = end
+    return made
+
+
+def test_what_two_changes_share_the_second_no_longer_gains(tmp_path: Path) -> None:
+    facts = _behind_each_other(500, 300, 200, calls=1).facts(tmp_path)
+    steps = np.array([0, 3])
+    first, second, apart = (
+        _of(gain.of_kernels(facts, np.concatenate([steps + place for place in places])))
+        for places in ((0, 1), (1, 2), (2,))
+    )
+    assert [found.impact_ns for found in (first, second, apart)] == [800e3, 500e3, 200e3]
+    assert in_turns(facts, (first, second, apart)) == [None, 200e3, 0]
+    assert in_turns(facts, (second, first)) == [None, 500e3]
+    assert in_turns(facts, (first, replace(second, turn=None), apart)) == [None, None, 200e3]
+
+
+def test_a_change_gains_more_once_what_hid_it_is_gone(tmp_path: Path) -> None:
+    """The host launches for 900 µs what the GPU does in 870: without the kernels little is gained, but all after it."""
+    facts = _behind_each_other(290, 290, 290, calls=300).facts(tmp_path)
+    calls = facts.trace.host.filter(facts.trace.host["name"] == "cudaLaunchKernel")
+    start = calls["start"].to_numpy()
+    host = _of(gain.of_calls(facts, start, start + calls["duration"].to_numpy(), np.empty(0, np.int64)))
+    work = _of(gain.of_kernels(facts, np.arange(6)))
+    assert work.impact_ns == pytest.approx(290e3, abs=20e3)
+    assert in_turns(facts, (host, work))[1] == pytest.approx(870e3, abs=40e3)
+
+
+def test_time_of_the_host_that_two_changes_take_goes_once(tmp_path: Path) -> None:
+    made = Made()
+    for number in range(2):
+        begin = 10_000.0 * number
+        made.launch(HGEMM, (begin + 4000, begin + 4010), (begin + 4010, begin + 5000))
+        made.step(number, begin, begin + 5000)
+    facts, ms = made.facts(tmp_path), 1_000_000
+
+    def without(first_ms: int, last_ms: int) -> Finding:
+        begin = np.array([0, 10 * ms])
+        return _of(gain.of_calls(facts, begin + first_ms * ms, begin + last_ms * ms, np.empty(0, np.int64)))
+
+    first, second = without(0, 2), without(1, 3)
+    assert first.impact_ns == second.impact_ns == 2 * ms
+    assert in_turns(facts, (first, second)) == [None, 1 * ms]
+
+
+def test_the_first_page_says_what_is_left_of_a_gain(tmp_path: Path) -> None:
+    facts = _behind_each_other(500, 300, 200, calls=1).facts(tmp_path)
+    bound = _of(gain.of_kernels(facts, np.array([1, 4])))
+    said = {left: details(finding_row(replace(bound, after_ns=left)))[-1] for left in (300e3, 100e3, 0.0)}
+    assert [text.partition("(30.0 %)")[2] for text in said.values()] == [
+        "", "; after those above at most 100.0 µs", "; after those above nothing",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["pairs/unet_nchw", "causes/segmentation", "planted/cpu_opt"])
+def test_gains_in_turns_are_no_more_than_the_step(name: str) -> None:
+    found = find(facts := Facts(open_path(recorded(name)))).found
+    known = [finding for finding in found if finding.turn is not None and finding.impact_ns]
+    assert len(known) > 1
+    assert sum(finding.after_ns is not None for finding in known) > 1
+    assert (known[0].impact_ns or 0) + sum(finding.after_ns or 0 for finding in known) <= facts.page_step.ns * 1.001

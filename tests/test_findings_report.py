@@ -44,7 +44,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 def row(**more: Any) -> dict[str, Any]:
     given = {
         "id": "S2", "severity": "critical", "title": "It waits", "impact_us": 1500.0, "ceiling_percent": 40.0,
-        "impact_least_us": None, "where": [], "evidence": [], "formula": "1 of 2", "threshold": "above 1",
+        "impact_least_us": None, "impact_after_us": None, "where": [], "evidence": [], "formula": "1 of 2",
+        "threshold": "above 1",
         "advice": "mend it", "next_command": "",
         "reference": "", "remarks": [], "shared_with": [], "doubted_by": [], "changes": [], "proofs": [], "key": "",
     }  # fmt: skip

@@ -287,7 +287,7 @@ def uneven(tmp_path: Path, *durations: float) -> Facts:
 
 def test_noise(tmp_path):
     finding = fires("V7", uneven(tmp_path, 100, 110, 120, 90, 105))
-    assert finding.title == "The steps vary: 105.0 µs ± 13.2 % (95 % interval of 5 steps)"
+    assert finding.title == "The steps vary by ± 13.2 % (95 % interval of 5 steps)"
     assert silent("V7", uneven(tmp_path, 100, 101, 99, 100))
     assert silent("V7", uneven(tmp_path, 300, 100, 101, 99))  # that the first is warm-up is for V6 to say
     assert "three steps" in abstains("V7", uneven(tmp_path, 100, 110))
@@ -537,7 +537,7 @@ def timed(trace: Trace, clean: list[int], profiled: list[int] | None = None, **f
 
 def test_the_profilers_cost(recording: Recording):
     finding = fires("V8", timed(recording(VIM), [50 * MS] * 5, [105 * MS] * 3, with_stack=True))
-    assert finding.title == "The profiler slows a step down 2.10 times: 105.0 ms instead of 50.00 ms"
+    assert finding.title == "The profiler slows a step down 2.10 times"
     assert "record with --no-stack" in finding.advice
     assert evidence(finding, "at most to gain of the clean step from idle time") == pytest.approx(93.663, abs=0.001)
     assert "2.06 times" in fires("V8", timed(recording(VIM), [50 * MS] * 5)).title

@@ -43,6 +43,30 @@ def _rows(name: str) -> list[FindingRow]:
     return convert(found, list[FindingRow])
 
 
+OF_ONE_KIND = (
+    "ncu/vim_full_raw.csv.gz",
+    "ncu/scan_metrics_raw.csv.gz",
+    "formats/ncu_rep/histogram.ncu-rep",
+    "memory/gpt_memory_snapshot.pickle",
+    "formats/tegrastats/agx_orin.log",
+    "public/luatil_05.json.gz",
+)
+_SENTENCE = re.compile(r"(?<=[.:;]) ")
+
+
+@pytest.mark.parametrize("name", [*RECORDINGS, *OF_ONE_KIND])
+def test_a_page_begins_with_its_answer_and_says_nothing_twice(name: str) -> None:
+    text = report_text(report_of(name))
+    title, answer, *_ = (part for part in text.split("\n\n"))
+    assert title.startswith("tracetui report")
+    assert not answer.startswith(("File", "Findings", "Base"))
+    paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
+    said = [
+        each for part in paragraphs for each in _SENTENCE.split(part) if re.search(r"[a-z]{3} [a-z]{2,} .{20}", each)
+    ]
+    assert [each for each in dict.fromkeys(said) if said.count(each) > 1] == []
+
+
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_gains_stand_in_their_order_and_remarks_last(name: str) -> None:
     rows = [row for row in _rows(name) if row.severity != "invalid"]

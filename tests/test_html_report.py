@@ -244,7 +244,7 @@ HOSTILE = (
 def test_a_hostile_name_stays_text(name: str) -> None:
     row = {
         "severity": "critical", "id": name, "doubted_by": [name], "title": name, "remarks": [name, name],
-        "shared_with": [name], "impact_least_us": None, "where": [],
+        "shared_with": [name], "impact_least_us": None, "impact_after_us": None, "where": [],
         "impact_us": 1.0, "ceiling_percent": 2.0, "formula": name, "threshold": name, "advice": name,
         "next_command": name, "reference": name, "changes": [name], "proofs": [], "key": name,
         "evidence": [{"label": name, "value": name, "unit": name, "tab": name, "filter": name, "row": name}],

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from page_reader import read_page
 from reported import opened, reported
-from sample_runs import GPT, VIM, recorded
+from sample_runs import GPT, SWEEP, VIM, recorded
 from sweep_maker import write_sweep
 
 from tracetui.analysis.base.api_names import READS_A_VALUE
@@ -180,6 +180,14 @@ def test_a_draft_of_variants(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert re.search(r"4 +1 +4\.000 ms", found["Phase 3: Batch Size Sweep"])
     assert "D9" in found["Expected Optimizations"]
     assert "Not in this recording: counters." in found["Phase 2: Deep Kernel Analysis (ncu)"]
+
+
+def test_a_draft_of_variants_is_of_the_run_that_it_asks_about(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the reduction does not pay, at batch 1, not where it does; `--run` picks another."""
+    losing = chapters(printed(capsys, SWEEP, "--like", "variants"))["Hypothesis 1: Kernel Launch Overhead"]
+    assert "S2 critical" in losing
+    picked = printed(capsys, SWEEP, "--like", "variants", "--run", "batch=16,keep=0.1/repeat-3")
+    assert "S2, S12 looked and found nothing" in chapters(picked)["Hypothesis 1: Kernel Launch Overhead"]
 
 
 def test_a_section_of_another_tool_says_where_it_is_from() -> None:

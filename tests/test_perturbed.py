@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from chosen import pairs
 from judged import find
+from made_run import Made, look
 from perturbed import FAULTS, _shifted, rewritten
 from sample_runs import OUTSIDE, VIM, recorded, run_of
 
@@ -278,7 +279,35 @@ def test_work_of_one_context_on_two_gpus_is_named(tmp_path: Path) -> None:
     found = {each.id: each for each in judged(rewritten(path, tmp_path, moved), "V").found}
     assert found["V15"].title.startswith("Work of one context is on GPUs 0, 3")
     with_own = judged(rewritten(path, tmp_path, lambda events: moved(events, contexts=True)), "V")
-    assert "V15" not in {each.id for each in with_own.found}
+    assert not any("one context" in each.title for each in with_own.found)
+
+
+@pytest.mark.parametrize("name", ["pairs/unet_nchw", "pairs/fp32_mlp"])
+def test_work_of_two_gpus_that_waits_in_one_queue_is_named(tmp_path: Path, name: str) -> None:
+    def moved(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for number, event in enumerate(event for event in events if event.get("cat") == "kernel"):
+            event["args"].pop("context", None)
+            if number % 2:
+                event["pid"] = event["args"]["device"] = 3
+        return events
+
+    (path,) = (each for each in recorded(name).iterdir() if each.name.startswith("trace."))
+    found = {each.id: each for each in judged(rewritten(path, tmp_path, moved), "V").found}
+    assert found["V15"].title.startswith("Work on GPUs 0, 3 waits in one queue")
+
+
+@pytest.mark.parametrize("apart", ["both at once", "events", "launched late"])
+def test_work_of_two_gpus_that_is_not_in_one_queue_is_not(tmp_path: Path, apart: str) -> None:
+    """Both work at once, an event makes one wait for the other, or the host launches for one when the other is done."""
+    made = Made()
+    for number in range(60):
+        at = 100.0 * number
+        called = at + (99 if apart == "launched late" else number / 1e3)
+        ends = at + (190 if apart == "both at once" else 102)
+        made.launch("gemm", (called - 99, called - 98), (at + 2, ends), device=number % 2)
+    if apart == "events":
+        made.host("cuda_runtime", "cudaStreamWaitEvent", 50, 51)
+    assert not look("V15", made.facts(tmp_path)).found
 
 
 @pytest.mark.parametrize("keys", [("ts", "dur"), ("dur",)])

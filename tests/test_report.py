@@ -80,7 +80,7 @@ NULL_IN: dict[str, dict[str, str]] = {
         "ranges": "style gpu_projected_us device_meanwhile_us",
         "range_tree": "host_self_us host_total_us gpu_projected_us device_meanwhile_us",
         "memory.holders": "allocations largest_bytes own library stack",
-        "findings": "impact_us impact_least_us ceiling_percent",
+        "findings": "impact_us impact_least_us impact_after_us ceiling_percent",
     },
     "jax/h200.trace.json.gz": {
         "modules": "class_name host_self_us host_total_us operators occupancy_percent tensor_core_percent",

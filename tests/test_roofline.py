@@ -12,7 +12,7 @@ import pytest
 from as_json import report
 from judged import find, fired, judged
 from laid_out import body
-from made_run import SGEMM, Made
+from made_run import HGEMM, SGEMM, Made
 from sample_runs import recorded, run_of
 from tui_pilot import opened, press, screen_text
 
@@ -88,6 +88,20 @@ def test_flops_and_compulsory_bytes(name: str, shapes: object, types: object, fl
     found = of(name, shapes, types)
     assert found is not None
     assert (found.flops, found.bytes) == (flops, moved)
+
+
+def test_the_flops_of_a_call_are_of_its_kernel_that_multiplies(tmp_path: Path) -> None:
+    """A convolution may turn its operands around for longer than it computes: fp32 is not their product's roof."""
+    made = Made()
+    dims = {"Input Dims": [[64, 32], [32, 16]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+    made.host("cpu_op", "aten::mm", 0, 100, **dims)
+    turning = "void cudnn::engines_precompiled::nhwcToNchwKernel<__nv_bfloat16, float, true>(float const*, float*)"
+    made.launch(turning, (10, 20), (100, 190))
+    made.launch(HGEMM, (30, 40), (200, 210))
+    points = line(made.trace(tmp_path)).points
+    assert [(row["name"], row["total_ns"], row["flops"]) for row in points.to_dicts() if row["flops"]] == [
+        (HGEMM, 100_000, 2.0 * 64 * 32 * 16)
+    ]
 
 
 def test_a_convolution_is_told_by_the_operator_after_it() -> None:

@@ -1,5 +1,6 @@
 """Folders, runs and ranks; and what the cache keeps."""
 
+import io
 import json
 import os
 import shutil
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from nsys_file import NsysFile
 from sample_runs import VIM_FP16, changeable, recorded
 
+from tracetui.app.cli.main import main
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import cache, entries
 from tracetui.parsers.trace import FRAMES
@@ -384,6 +387,45 @@ def test_a_report_of_nvidia_says_how_to_export_it(tmp_path, monkeypatch):
         with pytest.raises(TraceError, match=command) as refused:
             open_path(path)
         assert "\n" not in str(refused.value)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "code"),
+    [(None, [], 1), (None, ["--export"], 0), ("y\n", [], 0), ("\n", [], 1), ("no\n", [], 1)],
+)
+def test_nsys_exports_a_report_only_if_it_may(tmp_path, monkeypatch, capsys, answer, words, code):
+    """At a terminal tracetui asks; a script says `--export`."""
+    export = tmp_path / "export.sqlite"
+    file = NsysFile()
+    file.launch("k", (0, 1000), (2000, 3000))
+    file.write(export)
+    tool = tmp_path / "bin" / "nsys"
+    tool.parent.mkdir()
+    ran = tmp_path / "ran"
+    copied = f'case $word in --output=*) cp {export} "${{word#--output=}}";; esac'
+    tool.write_text(f"#!/bin/sh\ntouch {ran}\nfor word; do {copied}; done\n")
+    tool.chmod(0o755)
+    report = tmp_path / "a.nsys-rep"
+    report.write_bytes(b"NVTX")
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("TRACETUI_EXPORT", "")
+    if answer is not None:
+        monkeypatch.setattr(sys, "stdin", _Terminal(answer))
+        monkeypatch.setattr(sys, "stderr", _Terminal())
+    assert main(["report", str(report), "--no-cache", *words]) == code
+    assert ran.exists() == (code == 0)
+    said = capsys.readouterr()
+    if answer is not None:
+        assert "a.nsys-rep: nsys has to export this first" in sys.stderr.getvalue()
+    elif code:
+        assert "--export" in said.err
+        assert len(said.err.splitlines()) == 1
+    assert ("tracetui report: a.nsys-rep" in said.out) == (code == 0)
 
 
 def test_an_exported_report_is_not_opened_twice(tmp_path):

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from as_json import report
+from laid_out import report_text
 from sample_runs import recorded
 from tui_pilot import opened
 
@@ -44,6 +46,21 @@ def test_files_of_one_engine_are_one_recording(folder: Path) -> None:
     assert said["reformats"] == "13 layers, 9.6347 % of the inference"
     assert (said["median compute"], said["longest compute"]) == ("0.448342 ms", "0.921535 ms")
     assert np.median(trace.clean_step_ns) == pytest.approx(448_342, abs=1)
+
+
+def test_the_page_s_step_is_the_one_without_the_profiler(folder: Path) -> None:
+    """Timing each layer takes time: what inferences took without that is the base of all gains."""
+    whole = report(open_path(folder, cache=False))
+    trace = whole["run"]["traces"][0]
+    step = trace["overview"]["step"]
+    assert (step["of"], step["by_replay"], step["us"]) == ("clean", False, pytest.approx(448.3, abs=0.1))
+    assert step["categories"]["kernel"]["us"] == pytest.approx(448.3, abs=0.1)
+    reformats = next(row for row in trace["findings"] if row["id"] == "F11")
+    assert 100 * reformats["impact_us"] / reformats["ceiling_percent"] == pytest.approx(448.3, abs=0.1)
+    text = report_text(whole)
+    assert text.count("448.3 µs") > text.count("647.1 µs") == 2
+    assert "As recorded: 647.1 µs" in text
+    assert "replay" not in text
 
 
 def test_times_alone_are_a_step_for_each_inference(tmp_path: Path) -> None:

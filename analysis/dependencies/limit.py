@@ -24,7 +24,7 @@ from tracetui.analysis.dependencies.critical_path import (
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
-from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths
+from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths, typical_ns
 from tracetui.analysis.scope import Scope
 from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.run import LIGHT
@@ -94,9 +94,10 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     found, named = (None, None) if on_jax else (run_model(sel), model(sel, sel.clean_step_ns))
     if found is None or named is None:
         why, sentence = _without_model(sel)
-        if times := sel.clean_step_ns:
-            sentence += f"; {span} takes {format_ns(median(times))} without the profiler"
-        return Limit("unknown", f"{sentence} ({base}).", why=why)
+        clean_ns = typical_ns(sel.clean_step_ns) if sel.clean_step_ns else None
+        if clean_ns is not None:
+            sentence += f"; {span} takes {format_ns(clean_ns)} without the profiler"
+        return Limit("unknown", f"{sentence} ({base}).", clean_ns=clean_ns, why=why)
     kinds = page_kinds(sel)
     if kinds is not None and kinds.typical.phase is not None and sel.trace.steps.height:
         span = f"a {kinds.typical.phase} iteration"

@@ -321,14 +321,19 @@ class Model:
             may_hold_loss: whether, where the clean steps are the longer ones, the host may have lost all that time with
                 what the change takes away, such as the making of batches.
         """
+        gains = self.saved_by_host(change)
+        shares = tuple(gain / max(end.median_ns, 1.0) for gain, end in zip(gains, self._hosts, strict=True))
+        lost = self._with_loss(change) if may_hold_loss else 0.0
+        return Saved(min(gains), max(*gains, lost), shares)
+
+    def saved_by_host(self, change: Callable[[Costs], Costs]) -> list[float]:
+        """What it would save with each host that fits the step, ns; see `saved`."""
         gains = []
         for end in self._hosts:
             after = step_times(self.graph, walk(self.graph, change(end.costs)))
             over = end.median_ns - self.step_ns if self.clean_ns is not None and self.waits_for == "host" else 0.0
             gains.append(max(float(np.median(end.step_ns - after)) - max(over, 0.0), 0.0))
-        shares = tuple(gain / max(end.median_ns, 1.0) for gain, end in zip(gains, self._hosts, strict=True))
-        lost = self._with_loss(change) if may_hold_loss else 0.0
-        return Saved(min(gains), max(*gains, lost), shares)
+        return gains
 
     def _with_loss(self, change: Callable[[Costs], Costs]) -> float:
         """What the change saves of a longer clean step if the host lost nothing in what stays."""
@@ -474,6 +479,13 @@ def less_host(costs: Costs, spared: Ints) -> Costs:
     stretch = np.maximum(costs.stretch - spared, 0)
     rest = np.maximum(spared - costs.stretch, 0)
     return replace(costs, stretch=stretch, call=np.maximum(costs.call - rest, 0))
+
+
+def partly(costs: Costs, changed: Costs, part: float) -> Costs:
+    """Costs of which only a part of a change was had; what no longer waits does not wait."""
+    kinds = ("stretch", "call", "work", "gap")
+    pairs = ((kind, getattr(costs, kind), getattr(changed, kind)) for kind in kinds)
+    return replace(changed, **{kind: old + np.rint(part * (new - old)).astype(np.int64) for kind, old, new in pairs})
 
 
 def in_time(costs: Costs, transfer: Ints | None, part: float = 1.0) -> Costs:

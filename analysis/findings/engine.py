@@ -23,6 +23,7 @@ from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import change
 from tracetui.analysis.findings.core.facts import Facts, Subject
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Severity, Suppressed
+from tracetui.analysis.findings.core.turns import in_turns
 from tracetui.analysis.findings.core.where import of_finding
 from tracetui.parsers.resources import freed_blocks_stay
 
@@ -93,6 +94,9 @@ def find(
     duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]
     findings = _particular(findings, rules, duration)
     placed = tuple(_placed(finding, subject, on_error) for finding in told(findings.found, duration))
+    if isinstance(subject, Facts):
+        after = in_turns(subject, placed)
+        placed = tuple(replace(finding, after_ns=ns) for finding, ns in zip(placed, after, strict=True))
     return replace(findings, found=placed)
 
 

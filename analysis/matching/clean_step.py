@@ -18,7 +18,7 @@ from tracetui.analysis.dependencies.limit import run_model
 from tracetui.analysis.dependencies.waits import NONE
 from tracetui.analysis.gpu.activities import Activities, activities, by_value
 from tracetui.analysis.gpu.idle import GAPS, gaps_of, shares
-from tracetui.analysis.gpu.step_kinds import typical_steps
+from tracetui.analysis.gpu.step_kinds import typical_ns, typical_steps
 from tracetui.analysis.matching.light_overview import UNKNOWN
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.analysis.overview import Overview, host_ranges, overview
@@ -67,7 +67,7 @@ class PageStep(Struct, frozen=True):
     @property
     def by_replay(self) -> bool:
         """Whether a replay says when everything happens."""
-        return self.of == "clean"
+        return self.off_percent is not None
 
     @property
     def gpu_busy_percent(self) -> float:
@@ -86,10 +86,13 @@ def page_step(found: Overview) -> PageStep:
     shown = light_selection(found.sel) or found.sel
     of: Of = "recorded" if found.as_recorded is None else "light"
     if model is None:
-        if (typical := typical_steps(shown)) is None or typical.size != found.per_step.height:
-            return _step(of, shown, found, found.average_step_ns)
-        found = _of_steps(found, typical)
-        return _step(of, shown, found, float(np.mean(found.per_step["duration_ns"].to_numpy())))
+        ns = found.average_step_ns
+        if (typical := typical_steps(shown)) is not None and typical.size == found.per_step.height:
+            found = _of_steps(found, typical)
+            ns = float(np.mean(found.per_step["duration_ns"].to_numpy()))
+        if found.sel.clean_step_ns and found.per_step.height:
+            of, ns = "clean", typical_ns(found.sel.clean_step_ns)
+        return _step(of, shown, found, ns)
     if model.clean_ns is not None:
         sel = select(replayed_trace(model))
         off = 100 * (model.ends[0].median_ns / model.clean_ns - 1)

@@ -49,6 +49,7 @@ def finding_row(finding: Finding) -> FindingRow:
         title=finding.title,
         impact_us=us(finding.impact_ns),
         impact_least_us=us(finding.least_ns),
+        impact_after_us=us(finding.after_ns),
         impact_of=finding.impact_of,
         ceiling_percent=finding.ceiling_percent,
         where=[place_row(place) for place in finding.where],

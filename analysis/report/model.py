@@ -451,7 +451,10 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     title: str
     impact_us: Annotated[float | None, Meta(description="of a step, at most: with the fastest host that fits the step")]
     impact_least_us: Annotated[float | None, Meta(description="of a step, at least: with the slowest such host")]
-    impact_of: Annotated[str, Meta(description="what both are of: step, or mean_step if steps are not alike")] = "step"
+    impact_after_us: Annotated[
+        float | None, Meta(description="of a step, at most, once all that stand above it are made; null: not known")
+    ]
+    impact_of: Annotated[str, Meta(description="what all are of: step, or mean_step if steps are not alike")] = "step"
     ceiling_percent: Annotated[float | None, share_of("the step or mean step: the most that it can get shorter")]
     where: Annotated[list[PlaceRow], Meta(description="where in the program, the most time first")]
     evidence: list[Evidence]

@@ -341,13 +341,13 @@ def _bandwidth(
 
 def _unknown(device: DeviceInfo, peaks: Peaks) -> tuple[str, ...]:
     name = device.name or "this GPU"
-    how = "tracetui doctor --measure-peaks measures it"
-    lines = []
+    lacking = []
     if not peaks.compute:
-        lines.append(f"peak FLOP/s of {name}: its clock is not recorded and it is not in the table; {how}")
+        lacking.append("peak FLOP/s (its clock is not recorded)")
     if peaks.bandwidth is None:
-        lines.append(f"peak memory bandwidth of {name}: neither recorded nor in the table; {how}")
-    return tuple(lines)
+        lacking.append("peak memory bandwidth")
+    what = f"{' and '.join(lacking)} of {name}, which is not in the table; tracetui doctor --measure-peaks measures it"
+    return (what,) if lacking else ()
 
 
 def link_of(run: Run | None, trace: Trace) -> Link | None:

@@ -435,8 +435,8 @@ def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.D
 
     ``flops`` and ``bytes`` are of one call, null for sparse tensors, whose shapes don't tell; ``precision`` names the
     peak that applies to the kernel (`peaks.PRECISIONS`). ``launches`` are calls: if a call itself launched several
-    kernels, the time of all of them counts for the longest. Kernels that no operator launched, or that a CUDA graph
-    did, have no shapes.
+    kernels, the time of all of them counts for the longest, of those that multiply matrices if one does. Kernels that
+    no operator launched, or that a CUDA graph did, have no shapes.
     """
     calls = _calls(sel)
     rows = []
@@ -504,7 +504,10 @@ def _calls(sel: Selection) -> pl.DataFrame:
     given = host["parent"].filter(names.matching(host["name"], OF_SPARSE.__contains__)).drop_nulls().unique()
     by_name = pl.Series(names.matching(found["name"], sparse_work))
     found = found.with_columns(sparse=by_name | found["call"].is_in(given.implode()))
-    longest = pl.col("duration").arg_max()
+    # a convolution may turn its operands around for longer than it computes: its FLOPs are not the turning's
+    product = pl.Series(names.matching(found["name"], kernel_names.is_product))
+    found = found.with_columns(multiplies=pl.when(product).then(pl.col("duration")))
+    longest = pl.coalesce(pl.col("multiplies").arg_max(), pl.col("duration").arg_max())
     per_call = found.group_by("call", "part").agg(
         pl.col("operator_name", "shapes", "types").first(),
         pl.col("name", "grid", "block").get(longest),

@@ -30,7 +30,11 @@ FINDINGS = Table(
             "least_ns", kind="time", key="impact_least_us", screen=False, null=True,
             about="the least of it: with the slowest host that fits the clean step",
         ),
-        Field("impact_of", screen=False, about="what both are of: step, or mean_step (rare steps; may exceed a step)"),
+        Field(
+            "after_ns", kind="time", key="impact_after_us", screen=False, null=True,
+            about="the most once all findings above it are made; null of the first, and where no replay tells",
+        ),
+        Field("impact_of", screen=False, about="what all are of: step, or mean_step (rare steps; may exceed a step)"),
         Field(
             "ceiling_percent", "Gain", "percent", width=6, priority=1, main=True, null=True,
             about="the most by which the step would be shorter without it, % of the step",
@@ -71,8 +75,8 @@ FINDINGS = Table(
         ),
     ),
     data=(
-        "id", "severity", "name", "impact_ns", "least_ns", "impact_of", "ceiling_percent", "where", "evidence",
-        "formula", "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks",
+        "id", "severity", "name", "impact_ns", "least_ns", "after_ns", "impact_of", "ceiling_percent", "where",
+        "evidence", "formula", "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks",
         "shared_with", "doubted_by", "key",
     ),
     key="id",

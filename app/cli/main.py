@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -37,6 +38,9 @@ MOST_THREADS = 4
 the processor time of 4, which take no more than 2 do."""
 MAX_MEMORY = "TRACETUI_MAX_MEMORY"
 """`parsers.runs.opening.VARIABLE`, whose module would import NumPy."""
+
+EXPORT, REPORTS = "TRACETUI_EXPORT", (".nsys-rep", ".qdrep")
+"""`parsers.runs.nvidia_reports.VARIABLE`, and what it is about."""
 
 
 class Ended(KeyboardInterrupt):
@@ -110,6 +114,8 @@ def _run(command: str, arguments: argparse.Namespace) -> int:
     """Runs a command, or without one shows what can be opened."""
     if (most := getattr(arguments, "max_memory", None)) is not None:
         os.environ[MAX_MEMORY] = str(most)
+    if getattr(arguments, "export", False) or _may_export(arguments):
+        os.environ[EXPORT] = "1"
     arguments.settings = settings = _settled(arguments)
     if command not in ("", "open", "config"):  # these settle their options themselves
         warn(settings, unread=command not in ("report", "check", "diff", "reference rules"))
@@ -128,9 +134,29 @@ def _settled(arguments: argparse.Namespace) -> Settings:
     """Fills options that the command line leaves open from settings files and environment."""
     from tracetui.app.settings.schema import fill
 
-    given = [*getattr(arguments, "paths", ()), *(getattr(arguments, name, None) for name in ("path", "a", "b"))]
-    folders = [path for path in given if isinstance(path, Path)]
-    return fill(arguments, [*folders, Path.cwd()])
+    return fill(arguments, [*_given(arguments), Path.cwd()])
+
+
+def _given(arguments: argparse.Namespace) -> list[Path]:
+    """The recordings that the command line names."""
+    given = [
+        *(getattr(arguments, "paths", None) or ()),
+        *(getattr(arguments, name, None) for name in ("path", "a", "b")),
+    ]
+    return [path for path in given if isinstance(path, Path)]
+
+
+def _may_export(arguments: argparse.Namespace) -> bool:
+    """Asks at a terminal whether nsys may export the reports that the command line names, where it can."""
+    reports = [path.name for path in _given(arguments) if path.suffix in REPORTS and path.is_file()]
+    asked = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    if not reports or not asked or os.environ.get(EXPORT) == "1" or shutil.which("nsys") is None:
+        return False
+    from tracetui.app.text.fitting import printable
+
+    question = f"{printable(', '.join(reports))}: nsys has to export this first, to a private folder. Run it? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def explain(error: Exception) -> int:

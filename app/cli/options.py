@@ -120,6 +120,7 @@ class Common(Request):
         metavar="SIZE",
         help="read no recording for which the program would need more, such as 8GB (default: what is free)",
     )
+    export: bool = switch("--export", help="let nsys export reports of Nsight Systems (.nsys-rep), without asking")
     debug: bool = switch("--debug", default=HIDDEN, help="show a traceback if something goes wrong")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tracetui.analysis.base.number_format import (
     format_count,
     format_number,
@@ -70,6 +72,7 @@ def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tu
     said = [
         *(("But" if not number else "", remark) for number, remark in enumerate(row.remarks[:against])),
         ("Costs", cost(row, whole, ascii=ascii)),
+        ("", in_turn(row, ascii=ascii) if row.impact_after_us is not None else ""),
         *(("Proved" if not number else "", proof_text(proof, ascii=ascii)) for number, proof in enumerate(row.proofs)),
         *(("Where" if not number else "", text) for number, text in enumerate(places(row, ascii=ascii))),
         ("Try", row.advice),
@@ -140,8 +143,10 @@ SURE = {True: "from clean steps", False: "from recorded steps alone"}
 
 
 def advice(found: Iterable[FindingRow], most: int = MOST_ADVICE) -> list[FindingRow]:
-    """The findings of a first page: all but remarks on the measurement."""
-    return [row for row in found if not is_remark(row)][:most]
+    """The findings of a first page: all but remarks on the measurement; what several advise stands at the first."""
+    rows = [row for row in found if not is_remark(row)][:most]
+    said = [row.advice for row in rows]
+    return [row if row.advice not in said[:n] else replace(row, advice="") for n, row in enumerate(rows)]
 
 
 def is_remark(row: FindingRow) -> bool:
@@ -185,10 +190,9 @@ def details(row: FindingRow, whole: str = STEP, width: int | None = None, *, asc
     if not gains:
         return [text for text in (at, row.advice) if text]
     last = " ".join(row.remarks[:1]) if row.doubted_by else ""
-    if row.shared_with:
-        shared = f"shared with {', '.join(row.shared_with)}"
+    if shared := in_turn(row, ascii=ascii):
         if width is None or len(gains) + len(shared) + 2 <= width:
-            gains += f", {shared}"
+            gains += f"; {shared}"
         else:
             last = last or shared
     return [text for text in (at, gains, f"{last[:1].upper()}{last[1:]}") if text]
@@ -248,6 +252,20 @@ def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     of = f"a {base} {whole}".replace("  ", " ") if whole.endswith(STEP) else f"the run's {base}" if base else "the run"
     from_share = f"{format_percent(share * least / most)[:-2]} to " if least is not None and least < most else ""
     return f"{said} of {of} ({from_share}{format_percent(share)})"
+
+
+def in_turn(row: FindingRow, *, ascii: bool = False) -> str:
+    """``3.21 ms at most after those above``: what is left of the gain; else which other findings gain the same time."""
+    most, left = row.impact_us, row.impact_after_us
+    if not most or left is None:
+        return f"shared with {', '.join(row.shared_with)}" if row.shared_with else ""
+    if NEARLY_THE_SAME * most < left < most / NEARLY_THE_SAME:
+        return ""
+    return (
+        f"after those above at most {format_us(left, ascii=ascii)}"
+        if left >= (1 - NEARLY_THE_SAME) * most
+        else "after those above nothing"
+    )
 
 
 NEARLY_ALL_PERCENT = 90

@@ -1,4 +1,4 @@
-"""Reads reports of Nsight Systems in its own formats (``.nsys-rep``, ``.qdrep``), if nsys is there to export them.
+"""Reads reports of Nsight Systems in its own formats (``.nsys-rep``, ``.qdrep``), if nsys is there and may export them.
 
 What it exports goes to a private folder that is gone when it has been read: an Nsight Systems report carries the
 whole environment of the profiled process.
@@ -6,6 +6,7 @@ whole environment of the profiled process.
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.trace import Trace
 
+VARIABLE = "TRACETUI_EXPORT"
+"""Set to 1 where the user said that nsys may export: that can take minutes, and space for the whole export."""
 POLL_S = 0.2
 _PLACES = ("opt/nvidia/nsight-systems/*/bin/nsys", "usr/local/cuda*/bin/nsys")
 """Where installers put it without PATH; a program from there is named, not run."""
@@ -49,7 +52,7 @@ def tool_for(path: Path) -> str:
     """Where the program is that exports such a report.
 
     Raises:
-        TraceError: it is not on PATH; says which command to run where it is.
+        TraceError: it is not on PATH, which command to run where it is; or nobody said that it may run.
     """
     found = shutil.which("nsys")
     if found is None:
@@ -57,6 +60,9 @@ def tool_for(path: Path) -> str:
         there = next((str(file) for place in _PLACES for file in sorted(Path("/").glob(place), reverse=True)), None)
         where = "export it first" if there else "where nsys is installed"
         raise TraceError(path, what, f"{where}: {_by_hand(path, there or 'nsys')}")
+    if os.environ.get(VARIABLE) != "1":
+        what = "an Nsight Systems report, which nsys has to export first"
+        raise TraceError(path, what, f"--export lets tracetui do that, or run: {_by_hand(path)}")
     return found
 
 

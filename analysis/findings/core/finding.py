@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.attribution.place import Place
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.findings.core.change import Given
+    from tracetui.analysis.findings.core.turns import Turn
     from tracetui.parsers.runs.proofs import Claim, Proof
 
 Severity = Literal["invalid", "critical", "warning", "info"]
@@ -63,6 +64,8 @@ class Finding:
     """Time per step that is at stake; None if the finding is not about time, or the time is unknown."""
     least_ns: float | None = None
     """The lower end of that time, as far as the host's time is known; None where it is not."""
+    after_ns: float | None = None
+    """What it gains at most once all findings above it are made; None where that is not known."""
     impact_of: Literal["step", "mean_step"] = "step"
     """What both are of: the typical step, or where steps are not alike the mean of all."""
     ceiling_percent: float | None = None
@@ -94,6 +97,8 @@ class Finding:
     """Rows of the device frame that it is about; None if it is not about certain GPU work."""
     where: tuple[Place, ...] = field(default=(), compare=False, repr=False)
     """Where in the program its work is launched, or the host's time goes that it would spare: the most time first."""
+    turn: Turn | None = field(default=None, compare=False, repr=False)
+    """Its change, for replays of several; None where no replay tells its gain."""
     host: Intervals | None = field(default=None, compare=False, repr=False)
     """The host's time that it would spare, on the recording's clock; None if it spares none, or it is not known."""
 

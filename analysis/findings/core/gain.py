@@ -14,6 +14,7 @@ from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.model import FITS, Model, Saved, faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Severity
+from tracetui.analysis.findings.core.turns import Turn
 from tracetui.analysis.gpu.activities import activities
 from tracetui.parsers.nesting import nearest
 
@@ -48,6 +49,8 @@ class Gain(Struct, frozen=True):
     """See `Finding.work`."""
     host: Intervals | None = None
     """See `Finding.host`."""
+    turn: Turn | None = None
+    """See `Finding.turn`."""
     claimed: bool = True
     """Whether a finding promises it; one that does not is a remark."""
     says_sure: bool = True
@@ -85,6 +88,7 @@ class Gain(Struct, frozen=True):
             sure_percent=self.sure_percent if self.claimed and self.says_sure else None,
             work=self.work,
             host=self.host,
+            turn=self.turn,
         )
 
 
@@ -119,6 +123,7 @@ def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
         ceiling_percent=share,
         why=f"{found.why}; {why}",
         sure_percent=sure if sure is None or share is None else min(sure, share),
+        turn=found.turn and replace(found.turn, part=found.turn.part * most_ns / found.ns),
     )
 
 
@@ -128,7 +133,7 @@ def of_the_step(found: Gain, model: Model) -> Gain:
     if longest <= model.step_ns * (1 + FITS):
         return found
     why = f"of a replayed step of {words.ns(longest)}, and so less of this one"
-    return limited(found, found.ns * model.step_ns / longest, model.step_ns, why)
+    return replace(limited(found, found.ns * model.step_ns / longest, model.step_ns, why), turn=found.turn)
 
 
 def severity(ceiling: float | None) -> Severity:
@@ -165,23 +170,24 @@ def of_kernels(
         return _alone(facts, rows, factor, launching(facts, rows) if fewer_launches else None)
     mask = _work_of(facts, rows)
     beside = None if around is None or not around.size else _work_of(facts, around)
-    faster = [(_work_of(facts, other), part) for other, part in others]
     work = model.graph.work
     # what runs beside other chosen work takes no time of its own
     running = intervals.length(intervals.union(work.start[mask], work.end[mask]))
     spent = running / max(model.graph.steps.height, 1)
 
-    def changed(costs: Costs, *, at_most: bool) -> Costs:
-        costs = faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches, whole_way=at_most)
-        for marked, part in faster if at_most else ():
-            costs = faster_work(model.graph, costs, marked, part)
-        if beside is None or not at_most:
+    def changed(model: Model, costs: Costs, *, at_most: bool = True) -> Costs:
+        mine = _work_of(facts, rows, model)
+        costs = faster_work(model.graph, costs, mine, factor, fewer_launches=fewer_launches, whole_way=at_most)
+        for other, part in others if at_most else ():
+            costs = faster_work(model.graph, costs, _work_of(facts, other, model), part)
+        if around is None or not around.size or not at_most:
             return costs
+        beside = _work_of(facts, around, model)
         return faster_work(model.graph, costs, beside, 0.0, fewer_launches=True, whole_way=True)
 
-    saved = surely = model.saved(partial(changed, at_most=False))
-    if fewer_launches or beside is not None or faster:
-        most = model.saved(partial(changed, at_most=True)).most_ns
+    saved = surely = model.saved(partial(changed, model, at_most=False))
+    if fewer_launches or beside is not None or others:
+        most = model.saved(partial(changed, model)).most_ns
         saved = replace(surely, most_ns=max(surely.most_ns, most))
     what = f"{words.ns(spent)} of GPU time per step" if model.graph.steps.height else f"{words.ns(spent)} of GPU time"
     if factor:
@@ -189,19 +195,21 @@ def of_kernels(
     if beside is not None:
         more = intervals.length(intervals.union(work.start[beside], work.end[beside]))
         what += f", and all {words.ns(more / max(model.graph.steps.height, 1))} of what their operators launch with it"
-    if faster:
-        spared = sum((1 - part) * int((work.end - work.start)[marked].sum()) for marked, part in faster)
+    if others:
+        lasting = work.end - work.start
+        spared = sum((1 - part) * int(lasting[_work_of(facts, other)].sum()) for other, part in others)
         what += f", and {words.ns(spared / max(model.graph.steps.height, 1))} of others that the change makes faster"
     after = " without these launches" if fewer_launches else ""
     bound = _gain(model, saved, f"{what}; ", after, surely)
-    return replace(bound, work=rows, host=launching(facts, rows) if fewer_launches else None)
+    return replace(bound, work=rows, host=launching(facts, rows) if fewer_launches else None, turn=Turn(changed))
 
 
-def _work_of(facts: Facts, rows: Ints) -> Bools:
-    """Marks the graph's work of these device rows."""
+def _work_of(facts: Facts, rows: Ints, model: Model | None = None) -> Bools:
+    """Marks the work of these device rows in the graph of a model, by default the verdict's."""
     chosen = np.zeros(facts.trace.device.height + 1, np.bool_)  # one more, for work that the trace lacks
     chosen[rows] = True
-    marked: Bools = chosen[facts.model_rows]
+    of_trace = model is not None and model.sel.trace is facts.trace
+    marked: Bools = chosen[model.graph.work.row if model is not None and of_trace else facts.model_rows]
     return marked
 
 
@@ -233,17 +241,20 @@ def of_calls(
     model, gone = facts.host_model, intervals.union(start, end)
     if model is None:
         return _alone(facts, rows, 0.0, gone)
-    mask = np.isin(model.graph.work.row, rows)
+
+    def work_free(model: Model, costs: Costs) -> Costs:
+        return faster_work(model.graph, costs, _work_of(facts, rows, model), 0.0)
 
     def without(costs: Costs) -> Costs:
-        return faster_work(model.graph, without_calls(model.graph, costs, gone), mask, 0.0)
+        return work_free(model, without_calls(model.graph, costs, gone))
 
     saved, after = model.saved(without, may_hold_loss=may_hold_loss), " without them"
     lacking = max(model.recorded_ns - model.replayed_ns, 0.0)
     if may_hold_missed and lacking and model.unexplained:
         saved = replace(saved, most_ns=saved.most_ns + lacking)
         after += f", at most with the {words.ns(lacking)} that the replay lacks"
-    return replace(_gain(model, saved, "", after), work=rows if rows.size else None, host=gone)
+    found, work = _gain(model, saved, "", after), rows if rows.size else None
+    return replace(found, work=work, host=gone, turn=Turn(work_free, gone))
 
 
 def of_host_rows(facts: Facts, marked: Bools) -> Gain:
@@ -265,7 +276,9 @@ def of_change(
     saved = model.saved(change)
     if most is not None:
         saved = replace(saved, most_ns=max(saved.most_ns, model.saved(most).most_ns))
-    return replace(_gain(model, saved, "", what), host=host)
+    return replace(
+        _gain(model, saved, "", what), host=host, turn=Turn(lambda _, costs: (most or change)(costs), only=model)
+    )
 
 
 def of_copies(facts: Facts, rows: Ints) -> Gain:
@@ -273,9 +286,14 @@ def of_copies(facts: Facts, rows: Ints) -> Gain:
     model = facts.model
     if model is None:
         return _alone(facts, rows, 0.0, None)
-    mask = _work_of(facts, rows)
-    saved = model.saved(lambda costs: without_copies(model.graph, costs, mask))
-    return replace(_gain(model, saved, "", " without these copies and what waits for them alone"), work=rows)
+
+    def without(model: Model, costs: Costs) -> Costs:
+        return without_copies(model.graph, costs, _work_of(facts, rows, model))
+
+    found = _gain(
+        model, model.saved(partial(without, model)), "", " without these copies and what waits for them alone"
+    )
+    return replace(found, work=rows, turn=Turn(without))
 
 
 def of_host_time(facts: Facts, gone: Intervals) -> Gain:
@@ -320,10 +338,11 @@ def _alone(facts: Facts, rows: Ints, factor: float, host: Intervals | None) -> G
     keys = set(zip(start.tolist(), (start + mine["duration"].to_numpy()).tolist(), strict=True))
     other = np.array([pair not in keys for pair in zip(work.start.tolist(), work.end.tolist(), strict=True)], np.bool_)
     alone = intervals.subtract(chosen, intervals.union(work.start[other], work.end[other]))
-    ns = facts.per_step(float(intervals.length(alone))) * (1 - factor)
+    base = facts.page_step.ns
+    ns = facts.per_step(float(intervals.length(alone))) * (1 - factor) * base / facts.step_ns
     return Gain(
         ns,
-        100 * min(ns, facts.step_ns) / facts.step_ns,
+        100 * min(ns, base) / base,
         f"{words.ns(ns)} in which nothing else runs on the GPU; no launch was recorded, so what the step gains is open",
         0.0,
         0.0,

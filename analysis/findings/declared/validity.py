@@ -608,6 +608,8 @@ V15 = Rule(
     explanation="""
     Rates above what the GPU can do, a power mode whose name and caps disagree, a GPU of another compute capability
     than its name says or its kernels need, or one context's work on several GPUs: CUDA makes each context for one.
+    Where contexts are not told, work on several GPUs that waits in one queue, although no event, copy or graph makes
+    one GPU wait for another.
 
     The rule computes FLOP/s of matrix products and bytes/s of plain elementwise operators and copies from the recorded
     shapes, and divides them by the peak, from the clocks in run.json or from the table. Bytes count only for data far

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
@@ -59,7 +60,8 @@ class Rate(Struct, frozen=True):
 def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     from tracetui.analysis.roofline.peaks import peaks_of
 
-    mislabelled = _mode_and_caps(facts, limits) or _name_and_capability(facts) or _context_of_two_gpus(facts)
+    mislabelled = _mode_and_caps(facts, limits) or _name_and_capability(facts)
+    mislabelled = mislabelled or _context_of_two_gpus(facts) or _in_turns_on_two_gpus(facts)
     if mislabelled is not None:
         return mislabelled
     # peaks from another tool's recording hold at the clocks of that recording
@@ -238,6 +240,55 @@ def _misnamed(title: str, name: str | None, elsewhere: str | None, stated: str) 
     )
 
 
+QUEUED_NS, OVERLAP_NS, LEAST_TURNS, MOST_IN_TURN = 20_000, 5_000, 20, 0.95
+"""GPU work that was launched so long before the work in front of it ended waits in a queue. Of so many changes from one
+GPU to another nearly all that waited for the other GPU to end are no chance. A kernel may begin while the one in front
+of it runs out (programmatic dependent launch)."""
+_ORDERED = re.compile(r"(Stream(WaitEvent|WaitValue)|Memcpy.*Peer|GraphLaunch|LaunchCooperativeKernelMulti)")
+"""Calls by which work of one GPU may wait for another's."""
+
+
+def _in_turns_on_two_gpus(facts: Facts) -> Finding | None:
+    """Finds work that waits in one queue though it is said to be on several GPUs, where nothing orders theirs."""
+    host = facts.trace.host
+    work = facts.trace.device.select("start", "duration", "device", "launch").drop_nulls().sort("start")
+    if work["device"].n_unique() < 2 or names.matching(host["name"], lambda name: bool(_ORDERED.search(name))).any():
+        return None
+    start, launch, gpu = (work[name].to_numpy() for name in ("start", "launch", "device"))
+    end, process = start + work["duration"].to_numpy(), host["process"].gather(launch).to_numpy()
+    launched = (host["start"].gather(launch) + host["duration"].gather(launch)).to_numpy()
+    turns = (gpu[1:] != gpu[:-1]) & (process[1:] == process[:-1]) & (launched[1:] < end[:-1] - QUEUED_NS)
+    waited = int((start[1:] >= end[:-1] - OVERLAP_NS)[turns].sum())
+    number = int(turns.sum())
+    if number < LEAST_TURNS or waited < MOST_IN_TURN * number:
+        return None
+    return _wrong_gpus(
+        f"Work on GPUs {_listed(work['device'].unique())} waits in one queue, as that of a single GPU does",
+        (
+            Evidence("changes from one GPU to another while the next work was launched already", number),
+            Evidence("of these, begun when the other GPU's work had ended", waited, query=Query("kernels")),
+        ),
+        f"{words.count(waited)} of {words.count(number)} = {words.percent(100 * waited / number)}",
+        f"{words.percent(100 * MOST_IN_TURN)} or more, where no event, copy or graph makes one GPU wait for another",
+    )
+
+
+def _listed(gpus: pl.Series) -> str:
+    return words.listed([str(device) for device in gpus.sort()], 4)
+
+
+def _wrong_gpus(title: str, shown: tuple[Evidence, ...], formula: str, threshold: str) -> Finding:
+    return Finding(
+        "critical",
+        f"{title}: which GPU did what is wrong",
+        shown,
+        formula,
+        threshold=threshold,
+        advice="Take the file as the profiler wrote it. Sums over all GPUs hold, what is said of each does not.",
+        doubts=("gpu", "shares", "whole"),
+    )
+
+
 def _context_of_two_gpus(facts: Facts) -> Finding | None:
     """Finds work of one context on several GPUs, though CUDA makes each context for one."""
     trace = facts.trace
@@ -254,16 +305,12 @@ def _context_of_two_gpus(facts: Facts) -> Finding | None:
         counts["context"][0],
         counts.filter(pl.struct("by", "context") == pl.struct("by", "context").first()),
     )
-    gpus = words.listed([str(device) for device in of_it["device"].sort()], 4)
-    return Finding(
-        "critical",
-        f"Work of one context is on GPUs {gpus}, though a context belongs to one: which GPU did what is wrong",
+    return _wrong_gpus(
+        f"Work of one context is on GPUs {_listed(of_it['device'])}, though a context belongs to one",
         tuple(
             Evidence(f"activities of context {context} on GPU {device}", n, query=Query("kernels"))
             for device, n in of_it.select("device", "n").head(6).iter_rows()
         ),
         " and ".join(words.count(n) for n in of_it["n"].head(6)),
-        threshold="one GPU for each context",
-        advice="Take the file as the profiler wrote it. Sums over all GPUs hold, what is said of each does not.",
-        doubts=("gpu", "shares", "whole"),
+        "one GPU for each context",
     )

@@ -128,8 +128,7 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     flags = [name for name in HEAVY_FLAGS if measured.flags.get(name)]
     return Finding(
         "info",
-        f"The profiler slows a step down {words.number(ratio)} times: {words.ns(profiled)} instead of"
-        f" {words.ns(clean)}",
+        f"The profiler slows a step down {words.number(ratio)} times",
         evidence(
             ("step without the profiler", clean, "ns"),
             ("step under the profiler", profiled, "ns"),

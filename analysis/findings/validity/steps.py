@@ -272,7 +272,7 @@ def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     within = 100 * t * deviation / mean / len(durations) ** 0.5
     return Finding(
         "warning" if within >= limits.warning_percent else "info",
-        f"The {_of_which(facts)}steps vary: {words.ns(mean)} ± {words.percent(within)} (95 % interval of"
+        f"The {_of_which(facts)}steps vary by ± {words.percent(within)} (95 % interval of"
         f" {words.things(len(durations), 'step')})",
         (
             Evidence("steps", len(durations)),

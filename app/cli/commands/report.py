@@ -308,13 +308,17 @@ def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
         raise UsageError("--like has its own sections: it goes with neither --section nor --by")
     like = LIKES[name]
     headless.check_output(request, paths)
-    run, config = headless.opened(paths, request)
+    config = headless.rules_config(*paths)
+    sweep = _as_sweep(paths[0], config, request) if like.sweep and len(paths) == 1 and paths[0].is_dir() else None
+    compares = any("comparisons" in chapter.pieces for chapter in like.chapters)
+    if compares and request.run is None and sweep is not None and (losing := _losing(sweep)) is not None:
+        request = replace(request, run=losing.relative_to(paths[0]).as_posix())
+    run = headless.open_run(paths, request)
 
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
 
     found = report(run, request.scope, like.sections, None, open_file, config, request.on_error, sections_of=_used)
-    sweep = _as_sweep(paths[0], config, request) if like.sweep and len(paths) == 1 and paths[0].is_dir() else None
     command = () if run.manifest is None else run.manifest.identity.command
     draft = Draft(found.run, sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
     opens = headless.opening(paths, request, tab="sweep" if sweep is not None else "")
@@ -332,6 +336,13 @@ def _used(run: Run, ranks: list[Row]) -> list[Collection[str] | None]:
         seen.add(trace.info.kind)
         used.append(None if fresh else ())
     return used
+
+
+def _losing(sweep: SweepReport) -> Path | None:
+    """The recording of the variant that gains least of its baseline, which a report on variants asks about."""
+    rows = [row for one in sweep.comparisons for row in one.rows]
+    samples = min(rows, key=lambda row: row.gain).variant.samples if rows else ()
+    return next((sample.path for sample in samples if sample.path is not None and sample.path.is_dir()), None)
 
 
 def _as_sweep(path: Path, config: Config, request: Request) -> SweepReport | None:

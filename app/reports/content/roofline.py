@@ -101,7 +101,8 @@ def roofs_text(rows: Sequence[Row], roofs: Roofs) -> list[str]:
 
 def notes_text(rows: Sequence[Kernel]) -> list[str]:
     """What is not known of the kernels, or was assumed, the most frequent first."""
-    most = Counter(text for row in rows for text in row.unknown or ()).most_common(NOTES_SHOWN)
+    said = (set("; ".join(row.unknown or ()).split("; ")) - {""} for row in rows)
+    most = Counter(text for texts in said for text in sorted(texts)).most_common(NOTES_SHOWN)
     return [f"{text}: {format_count(count)} of {format_count(len(rows))} rows" for text, count in most]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct, convert
 
 from tracetui.analysis.base.api_names import runtime
-from tracetui.analysis.base.number_format import format_count, format_percent
+from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
 from tracetui.analysis.counters.counters import BOUND_WORDS
 from tracetui.analysis.report.model import HostSamples, Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
@@ -96,15 +96,28 @@ def parts(trace: Trace, about: Facts, layout: Layout, *, after_answer: Iterable[
 
 
 def _lead(trace: Trace) -> str:
-    """What limits a step; of launches whose counters alone were collected, what limits the kernel with most time."""
+    """What limits a step; without steps what limits the kernel with most time, else what the recording is about."""
     if trace.overview:
         return trace.overview.waits_for.sentence if trace.overview.waits_for else ""
-    most = trace.kernels[0] if trace.overview is None and trace.kernels else {}
-    counted = most.get("counters") or {}
-    if not counted.get("bound"):
-        return ""
-    most_of = f"The kernel with most of the measured time, {most['short_name']} ({format_percent(most['percent'])}),"
-    return f"{most_of} {BOUND_WORDS[counted['bound']]}."
+    if trace.kernels and (counted := trace.kernels[0].get("counters")):
+        most = trace.kernels[0]
+        most_of = (
+            f"The kernel with most of the measured time, {most['short_name']} ({format_percent(most['percent'])}),"
+        )
+        if counted["bound"]:
+            return f"{most_of} {BOUND_WORDS[counted['bound']]}."
+        busy = format_percent(counted["sm_percent"]) if counted["sm_percent"] is not None else ""
+        known = f"uses {busy} of the SMs' peak; what" if busy else "is the one to look at; what"
+        return f"{most_of} {known} limits it can't be told from the counters collected."
+    if trace.memory and (held := trace.memory.peak_allocated_bytes) is not None:
+        first = next(iter(trace.memory.holders), None)
+        by = f", {format_percent(first['percent'])} of it by {first['name']}" if first else ""
+        return f"Memory peaks at {format_bytes(held)}{by}."
+    said = trace.source.captured or {}
+    if load := said.get("GPU load (GR3D)"):
+        energy = f"; energy {said['energy']}" if "energy" in said else ""
+        return f"GPU load: {load} (samples: {said['samples']}){energy}."
+    return ""
 
 
 def has(trace: Trace, section: str) -> bool:
@@ -171,7 +184,7 @@ def _average_step(found: Overview, layout: Layout) -> Block:
         after = (f"As recorded: {layout.time(recorded.average_step_us)}, mean of {recorded.base}.", *after)
     if step.categories["dataloader"].us is None:
         after = ("The light recording tells no operators and no data loader: they are part of other.", *after)
-    if step.by_replay:
+    if step.of == "clean":
         after = (replay_words(step), *after)
     shows_steps = step.of != "clean" or not found.as_recorded  # a light step is neither the page's nor the recorded one
     if not layout.charts and 1 < steps <= 8 and shows_steps:
@@ -183,6 +196,8 @@ def _average_step(found: Overview, layout: Layout) -> Block:
 
 def replay_words(step: PageStep) -> str:
     """How the parts of a clean step are known, and how far off that is where it matters."""
+    if not step.by_replay:
+        return "Its parts have the shares of the recorded one."
     off = step.replay_off_percent or 0.0
     longer = "longer" if off > 0 else "shorter"
     miss = f", which is {format_percent(abs(off))} {longer} than the clean step" if abs(off) > MUCH_PERCENT else ""

@@ -64,7 +64,7 @@ LIKES = {
             Chapter("GPU Summary", ("gpu",), "GPU work on a time line", _TORCH),
             Chapter("Step Time Breakdown", ("steps", "lanes"), "steps", _TORCH),
             Chapter("Module View", ("modules",), "calls of nn.Module (with_stack=True)", _TORCH),
-            Chapter("Notable: where the host waits for the GPU", ("about:S7", "asks"), "a time line", _TORCH),
+            Chapter("Notable: where the host waits for the GPU", ("asks", "about:S7"), "a time line", _TORCH),
             Chapter("Call sequence per step", ("range_tree", "ranges", "launches"), "ranges and launches", _TORCH),
             Chapter("Kernel View — CUDA Kernels by Total Time", ("kernels",), "kernels", _TORCH),
             Chapter("Key findings", ("findings",)),
