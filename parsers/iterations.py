@@ -110,10 +110,17 @@ def as_recorded(trace: Trace, *, keep_own: bool = True) -> Trace:
 
 
 def whole_steps(trace: Trace) -> Trace:
-    """The trace without a first or last step that the recording cut off, and a note that says so.
+    """The trace without a first or last step that the recording cut off, each other with a number of its own; noted.
 
-    It has far fewer kernels than the others, which have about the same number, and nothing happens at its outer end.
+    What was cut off has far fewer kernels than the others, which have about the same number, and nothing happens at
+    its outer end.
     """
+    told = trace.steps["index"]
+    if told.n_unique() < told.len():
+        again = trace.steps.filter(~told.is_first_distinct())
+        note = Note("repaired", "step with the number of another, counted on by time", again.height, again["name"][0])
+        counted = pl.int_range(told.len()) + min(told[0], np.iinfo(np.int64).max - told.len())
+        trace = replace(trace, steps=trace.steps.with_columns(index=counted), notes=(*trace.notes, note))
     if trace.steps.height < LEAST_STEPS:
         return trace
     step = trace.device.filter(pl.col("kind") == "kernel")["step"].drop_nulls().cast(pl.Int64).to_numpy()

@@ -110,10 +110,10 @@ V17 = Rule(
 
     Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
     `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
-    kernels that any replay of it has. Of three or more steps with the same operators, one may have lost more than a
-    tenth of its launches with their kernels in one part of it, or over its end; or a step lacks operators where nothing
-    at all begins for as long as other steps need for them. Or more than a tenth of the events of the file can't be
-    read. Nsight Systems warns at the end of nearly every capture that "not all events
+    kernels that any replay of it has. Or more than a tenth of what runs on streams on which the file launched
+    something has no launch. Of three or more steps with the same operators, one may have lost more than a tenth of its
+    launches with their kernels in one part of it, or over its end; or a step lacks operators where nothing at all begins
+    for as long as other steps need for them. Or more than a tenth of the events of the file can't be read. Nsight Systems warns at the end of nearly every capture that "not all events
     might have been collected". Where each launch has its kernel, that is told for information, and takes nothing away;
     what is said to be missing of ranges makes steps doubtful, of samples and calls of the system nothing else.""",
 )
