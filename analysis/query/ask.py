@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tracetui.parsers.written import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -131,10 +132,10 @@ def ask(
         sql.encode()
     except UnicodeEncodeError:
         raise QueryError("it is not valid UTF-8") from None
-    with tempfile.TemporaryDirectory(prefix="tracetui-query-", ignore_cleanup_errors=True) as folder:
+    with scratch() as folder:
         request = {
             "sql": sql,
-            "folder": folder,
+            "folder": str(folder),
             "frames": list(names),
             "numbered": list(numbered),
             "limit": MOST_ROWS if limit is None else min(limit, MOST_ROWS),
