@@ -379,7 +379,7 @@ def test_gloo_of_a_rank_without_a_gpu_is_communication(recording: Callable[[str]
     assert row["communication_ns"] == row["collective_ns"] == ends - begun
     assert row["cpu_exec_ns"] == 0
     assert step_end < 1212075759485376  # the next exchange is in no step
-    assert "nothing to wait for but the CPU and other ranks" in found.verdict.sentence
+    assert "no GPU work is in this recording" in found.verdict.sentence
 
 
 def test_a_runtime_whose_waiting_calls_are_not_known_gives_no_verdict(recording: Callable[[str], Trace]) -> None:
