@@ -154,9 +154,14 @@ def fewer_steps(said: dict[str, Any]) -> None:
     said["measurement"].update(steps=2, profiled_step_ns=said["measurement"]["profiled_step_ns"][:2])
 
 
+def negative(said: dict[str, Any]) -> None:
+    said["measurement"]["clean_step_ns"][1] = -5
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (negative, "it has a step of -5 ns"),
         (other_sms, "its GPU has SM count 108, the recorded one 132"),
         (other_memory, "its GPU has bytes of memory 75054940160, the recorded one 150109880320"),
         (training, "it trained, and no backward pass is recorded"),

@@ -172,6 +172,17 @@ def test_steps_that_touch_are_cut_where_the_next_one_begins(tmp_path: Path) -> N
         assert [note.count for note in trace.notes if note.reason.startswith("range ended after")] == [3]
 
 
+def test_steps_without_a_length_are_none(tmp_path: Path) -> None:
+    program = Program().steps("ProfilerStep#{}", 4)
+    program.ranges = [
+        (text, start, start if "#2" in text else end, *rest) for text, start, end, *rest in program.ranges
+    ]
+    trace = program.chrome(tmp_path)
+    assert trace.steps.height == 3
+    assert trace.device["step"].to_list() == [0, None, 1, 2]
+    assert [note.count for note in trace.notes if "without a length" in note.reason] == [1]
+
+
 def test_a_step_number_that_stands_twice(tmp_path: Path) -> None:
     program = Program().steps("ProfilerStep#{}", 4)
     program.ranges = [(text.replace("#2", "#1"), *rest) for text, *rest in program.ranges]

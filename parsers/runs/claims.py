@@ -9,7 +9,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracetui.parsers.names.collectives import is_collective_kernel
-from tracetui.parsers.runs.manifest import Measurement, RunManifest
+from tracetui.parsers.runs.manifest import Measurement, Rank, RunManifest
 from tracetui.parsers.runs.run import LIGHT
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ def contradiction(manifest: RunManifest, traces: Iterable[Trace]) -> str | None:
 
     A recording of another GPU beside one of the GPU that it names is not its own, and says nothing against it.
     """
+    parts: list[Measurement | Rank] = [manifest.measurement, *manifest.ranks]
+    for told in parts:
+        if (least := min((*told.clean_step_ns, *told.clean_host_ns, *told.profiled_step_ns), default=1)) <= 0:
+            return f"it has a step of {least} ns"
     timed = [trace for trace in traces if trace.has_timeline]
     apart = [device_apart(manifest, trace) for trace in timed]
     if timed and all(apart):
