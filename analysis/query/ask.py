@@ -28,7 +28,7 @@ MOST_ROWS = 100_000
 """The most rows that a result has."""
 GRACE_S = 2.0
 """How much longer a process lives that does not obey: DuckDB does not look up within one call of a function."""
-KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "PYTHONDONTWRITEBYTECODE")
 """The variables that the process inherits; the others are nobody's business."""
 
 
