@@ -6,7 +6,6 @@ import json
 import math
 import statistics
 import sys
-import tempfile
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -23,6 +22,7 @@ from tracetui.collectors.process import Follower, Tick
 from tracetui.collectors.request import ProfileError
 from tracetui.parsers.runs.proofs import FILE, SCHEMA
 from tracetui.parsers.runs.side_files import read_text
+from tracetui.parsers.written import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -447,8 +447,7 @@ class Child:
         Raises:
             NotMeasured: it failed.
         """
-        with tempfile.TemporaryDirectory(prefix="tracetui-prove-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with scratch() as folder:
             try:
                 put_program(folder)
                 spec = folder / profiler_commands.PROGRAM / profiler_commands.SPEC.format(TOOL)

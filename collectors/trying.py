@@ -17,7 +17,6 @@ from datetime import datetime, timezone
 from functools import partial
 from itertools import chain, groupby, pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -36,6 +35,7 @@ from tracetui.collectors.proving import (
     gain_by_scatter,
     program_spec,
 )
+from tracetui.parsers.written import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -586,8 +586,8 @@ class Trying:
     def _run(self, child: Child, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
         if not self._request.own_folders:
             return child.run(make)
-        with TemporaryDirectory(prefix="tracetui-try-", ignore_cleanup_errors=True) as folder:
-            return child.run(make, cwd=Path(folder))
+        with scratch() as folder:
+            return child.run(make, cwd=folder)
 
     def _spec(
         self,

@@ -110,35 +110,42 @@ def as_recorded(trace: Trace, *, keep_own: bool = True) -> Trace:
 
 
 def whole_steps(trace: Trace) -> Trace:
-    """The trace without a first or last step that the recording cut off, and a note that says so.
+    """The trace without a first or last step that the recording cut off, each other with a number of its own; noted.
 
-    It has far fewer kernels than the others, which have about the same number, and nothing happens at its outer end.
+    What was cut off has far fewer kernels than the others, which have about the same number, and nothing happens at
+    its outer end.
     """
-    if trace.steps.height < LEAST_STEPS:
-        return trace
-    step = trace.device.filter(pl.col("kind") == "kernel")["step"].drop_nulls().cast(pl.Int64).to_numpy()
-    kernels = np.bincount(step, minlength=trace.steps.height)
+    told = trace.steps["index"]
+    if told.n_unique() < told.len():
+        again = trace.steps.filter(~told.is_first_distinct())
+        note = Note("repaired", "step with the number of another, counted on by time", again.height, again["name"][0])
+        counted = pl.int_range(told.len()) + min(told[0], np.iinfo(np.int64).max - told.len())
+        trace = replace(trace, steps=trace.steps.with_columns(index=counted), notes=(*trace.notes, note))
     start = trace.steps["start"].to_numpy()
     end = start + trace.steps["duration"].to_numpy()
-    keep = np.ones(start.size, np.bool_)
-    for at, others in ((0, kernels[1:]), (start.size - 1, kernels[:-1])):
+    step = trace.device.filter(pl.col("kind") == "kernel")["step"].drop_nulls().cast(pl.Int64).to_numpy()
+    kernels = np.bincount(step, minlength=trace.steps.height)
+    keep = end > start
+    notes = (
+        [Note("missing", "a step without a length, which is left out", int((~keep).sum()))] if not keep.all() else []
+    )
+    for at, others in ((0, kernels[1:]), (start.size - 1, kernels[:-1])) if start.size >= LEAST_STEPS else ():
         alike = others.min() >= max(ABOUT_THE_SAME * others.max(), LEAST_KERNELS)
         if alike and kernels[at] < CUT_OFF * others.min() and _silent(trace, int(start[at]), int(end[at]), last=at > 0):
             keep[at] = False
+            example = f"{trace.steps['name'][at]}: {kernels[at]} kernels, not {round(np.median(others))}"
+            notes.append(Note("missing", "a step at the recording's end was cut off, and is left out", 1, example))
     if keep.all():
         return trace
     number = np.append(np.where(keep, np.cumsum(keep) - 1, _NONE), _NONE)
     moved = pl.Series(number[trace.device["step"].cast(pl.Int64).fill_null(_NONE).to_numpy()])
-    gone = np.flatnonzero(~keep).tolist()
-    example = f"{trace.steps['name'][gone[0]]}: {kernels[gone[0]]} kernels, not {round(np.median(kernels[keep]))}"
-    note = Note("missing", "a step at the recording's end was cut off, and is left out", len(gone), example)
     return replace(
         trace,
         steps=trace.steps.filter(pl.Series(keep)),
         device=trace.device.with_columns(
             pl.select(pl.when(moved >= 0).then(moved).cast(schema.RowId)).to_series().alias("step")
         ),
-        notes=(*trace.notes, note),
+        notes=(*trace.notes, *notes),
     )
 
 

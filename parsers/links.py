@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.nesting import NONE
+from tracetui.parsers.nesting import NONE, LaneClock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,13 +146,52 @@ def launches(names: NDArray[np.uint32]) -> NDArray[np.bool_]:
     return categories.matching(names, _LAUNCH)
 
 
-def match_launches(correlation: Ints, api_correlation: Ints, api_rows: Ints, is_launch: Bools, null: int) -> Ints:
-    """The host row of the API call that started each device activity.
+AGAIN = "GPU activity whose correlation id several launches have, taken for the one that its place in time fits"
+"""The note about the rows that `match_launches` tells apart by time."""
+
+
+def match_launches(device: Columns, calls: Columns, rows: Ints, is_launch: Bools, null: int, tally: Tally) -> Ints:
+    """The host row of the API call that started each device activity; each has ``start`` and ``correlation``.
 
     Several calls may have the same correlation id (a launch and a query inside it); those that launch have priority.
+    Where launches one after the other have it, the activities are theirs in order of time, or where they are not as
+    many, those of the last launch before each.
+
+    Args:
+        device: the activities.
+        calls: columns of the host, with ``duration``.
+        rows: the API calls among them that have an id.
+        is_launch: which of these calls launch something.
+        null: what stands for no id.
+        tally: counts what is told apart by time.
     """
+    ids, wanted = calls["correlation"][rows].astype(np.int64), device["correlation"].astype(np.int64)
     first = np.argsort(~is_launch, kind="stable")
-    at = lookup(api_correlation[first], correlation)
-    launch = np.where(at >= 0, api_rows[first][at] if first.size else NONE, NONE)
-    launch[correlation == null] = NONE
+    at = lookup(ids[first], wanted)
+    launch = np.where(at >= 0, rows[first][at] if first.size else NONE, NONE)
+    launch[wanted == null] = NONE
+    launching = rows[is_launch]
+    several, lane = np.unique(ids[is_launch], return_inverse=True)
+    many = np.bincount(lane, minlength=several.size) > 1
+    if not many.any():
+        return launch
+    launching, lane = launching[many[lane]], lane[many[lane]]
+    start, end = calls["start"][launching], calls["start"][launching] + np.maximum(calls["duration"][launching], 1)
+    mine = np.flatnonzero(np.isin(wanted, several[many]) & (wanted != null))
+    of, begins = np.searchsorted(several, wanted[mine]), device["start"][mine]
+    clock = LaneClock(several.size, start, end, begins)
+    by_time = np.lexsort((start, lane))
+    launching, lane, start, end = launching[by_time], lane[by_time], start[by_time], end[by_time]
+    reached = np.maximum.accumulate(clock.key(lane, end))
+    apart = np.append(True, clock.key(lane, start)[1:] >= reached[:-1])  # else it lies inside another of its id
+    launching, lane, start = launching[apart], lane[apart], start[apart]
+    calls_of, work_of = (np.bincount(each, minlength=several.size) for each in (lane, of))
+    order = np.lexsort((begins, of))
+    order = order[calls_of[of[order]] > 1]
+    mine, of, begins = mine[order], of[order], begins[order]
+    begun = clock.last_begun(clock.key(lane, start), of, begins)
+    in_turn = np.searchsorted(lane, of) + np.arange(of.size) - np.searchsorted(of, of)
+    place = np.where(calls_of[of] == work_of[of], in_turn, np.where(begun >= 0, begun, np.searchsorted(lane, of)))
+    launch[mine] = launching[place]
+    tally.repaired(AGAIN, mine.size, str(wanted[mine[0]]) if mine.size else "")
     return launch

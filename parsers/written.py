@@ -6,14 +6,17 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tracetui.parsers.errors import TraceError
 
 READ_ONLY_VARIABLE = "TRACETUI_READ_ONLY"
 """If this is set to anything but 0, nothing of the user's is written: `tracetui serve` sets it for its screens."""
+_SCRATCH, _SETTLED_SECONDS = ".tracetui-writing-", 60
+"""What folders of unfinished files are called, and from which age on they have their lock."""
 _OPEN_FILES = ("/dev/", "/proc/")
 """What lies here is somebody's open file, also where a shell has redirected it to a file that has a name."""
 
@@ -39,23 +42,61 @@ def written(
     refuse(target, force=force, sources=sources, advice=advice)
     stream = _is_stream(target)
     place = _place(target)
-    with _worded(target):
-        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=None if stream else place.parent))  # ours alone
+    with ExitStack() as until_done, _worded(target):
+        part = until_done.enter_context(scratch(None if stream else place.parent)) / place.name
+        yield part
+        if stream:
+            with part.open("rb") as content, target.open("wb") as out:
+                shutil.copyfileobj(content, out)
+        elif force:
+            with suppress(FileNotFoundError):
+                shutil.copymode(place, part)
+            part.replace(place)
+        else:
+            _put(part, place, target, advice)
+
+
+@contextmanager
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """Gives a folder that only this process uses, in another or among temporary files, and removes it in the end.
+
+    Folders that a killed process left there are removed too: nobody holds their lock any more.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
+    with suppress(OSError):
+        for left in parent.glob(f"{_SCRATCH}????????"):
+            if time.time() - left.lstat().st_mtime > _SETTLED_SECONDS and (lock := _locked(left)) is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
+    folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent))
+    lock = _locked(folder)
     try:
-        with _worded(target):
-            part = folder / place.name
-            yield part
-            if stream:
-                with part.open("rb") as content, target.open("wb") as out:
-                    shutil.copyfileobj(content, out)
-            elif force:
-                with suppress(FileNotFoundError):
-                    shutil.copymode(place, part)
-                part.replace(place)
-            else:
-                _put(part, place, target, advice)
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Locks a folder of this user until the number is closed or the process ends; None where another process has it."""
+    try:
+        import fcntl
+
+        found = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except (ImportError, OSError):
+        return None
+    try:
+        if os.fstat(found).st_uid == os.getuid():
+            fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return found
+    except OSError:
+        pass
+    os.close(found)
+    return None
 
 
 def write_text(

@@ -266,6 +266,22 @@ def test_numbers_in_unusual_clothes(tmp_path):
     assert trace.device["blocks_per_sm"].to_list() == [None] * 4
 
 
+@pytest.mark.parametrize("phase", ["Z", "XY", "x", "\u00e9", ""])
+def test_an_event_of_an_unknown_phase_is_skipped_and_counted(tmp_path, phase):
+    """Beside few and many others; a letter that Chrome's format has and nothing here reads counts as read."""
+    for many in (3, 3000):
+        events = [kernel(ts=10 * i, ph=("X", phase, "P")[i % 3]) for i in range(many)]
+        path = write(tmp_path / "t.json", *events)
+        trace = read_chrome(path)
+        assert trace.device.height == many // 3
+        assert (trace.source.events_parsed, trace.source.events_total) == (2 * many // 3, many)
+        assert [(note.kind, note.count) for note in trace.notes if "unknown phase" in note.reason] == [
+            ("skipped", many // 3)
+        ]
+        done = cut(path, tmp_path / "cut.json", (0, 10**9), force=True)
+        assert [note.count for note in done.notes if "unknown phase" in note.reason] == [many // 3]
+
+
 def test_begin_and_end_events_become_one(tmp_path):
     def mark(phase, name, ts, **more):
         return {"ph": phase, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts, **more}

@@ -138,9 +138,34 @@ def other_capability(said: dict[str, Any]) -> None:
     said["device"][0]["compute_capability"] = "8.0"
 
 
+def other_sms(said: dict[str, Any]) -> None:
+    said["device"][0]["sm_count"] = 108
+
+
+def other_memory(said: dict[str, Any]) -> None:
+    said["device"][0]["memory_bytes"] //= 2
+
+
+def training(said: dict[str, Any]) -> None:
+    said["workload"]["train"] = True
+
+
+def fewer_steps(said: dict[str, Any]) -> None:
+    said["measurement"].update(steps=2, profiled_step_ns=said["measurement"]["profiled_step_ns"][:2])
+
+
+def negative(said: dict[str, Any]) -> None:
+    said["measurement"]["clean_step_ns"][1] = -5
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (negative, "it has a step of -5 ns"),
+        (other_sms, "its GPU has SM count 108, the recorded one 132"),
+        (other_memory, "its GPU has bytes of memory 75054940160, the recorded one 150109880320"),
+        (training, "it trained, and no backward pass is recorded"),
+        (fewer_steps, "it profiled 2 steps, the recording has 3"),
         (longer_than_host_and_gpu, "the host gives out its work in 19"),
         (other_capability, "its GPU has compute capability 8.0, the recorded one 9.0"),
         (other_gpu, "it ran on NVIDIA A100-SXM4-80GB, the recording is of NVIDIA H200"),
@@ -182,7 +207,7 @@ def test_a_recording_of_another_gpu_takes_nothing_from_the_others(tmp_path: Path
 
 def test_what_varies_in_true_pairs_is_no_contradiction(folder: Path) -> None:
     def slightly(said: dict[str, Any]) -> None:
-        said["device"][0]["name"] = "H200"
+        said["device"][0].update(name="H200", memory_bytes=150_754_820_096)  # as NVML has it
         said["measurement"]["profiled_step_ns"] = [ns + 900_000 for ns in said["measurement"]["profiled_step_ns"]]
 
     run = changed(folder, slightly)

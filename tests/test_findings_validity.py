@@ -473,6 +473,8 @@ def test_work_that_nothing_launched(recording: Recording):
         launch = pl.when(of_these).then(None).otherwise("launch")
         found = facts(replace(trace, device=trace.device.with_columns(launch=launch)))
         assert fires("V32", found) if said else silent("V32", found)
+        lost = fires("V17", found)
+        assert (lost.severity, lost.title.startswith("Launches are missing: 50.0 %")) == ("invalid", said)
     none = trace.device.with_columns(launch=pl.lit(None, pl.UInt32))
     assert "launches" in abstains("V32", facts(replace(trace, device=none)))
 

@@ -172,6 +172,27 @@ def test_steps_that_touch_are_cut_where_the_next_one_begins(tmp_path: Path) -> N
         assert [note.count for note in trace.notes if note.reason.startswith("range ended after")] == [3]
 
 
+def test_steps_without_a_length_are_none(tmp_path: Path) -> None:
+    program = Program().steps("ProfilerStep#{}", 4)
+    program.ranges = [
+        (text, start, start if "#2" in text else end, *rest) for text, start, end, *rest in program.ranges
+    ]
+    trace = program.chrome(tmp_path)
+    assert trace.steps.height == 3
+    assert trace.device["step"].to_list() == [0, None, 1, 2]
+    assert [note.count for note in trace.notes if "without a length" in note.reason] == [1]
+
+
+def test_a_step_number_that_stands_twice(tmp_path: Path) -> None:
+    program = Program().steps("ProfilerStep#{}", 4)
+    program.ranges = [(text.replace("#2", "#1"), *rest) for text, *rest in program.ranges]
+    trace = program.chrome(tmp_path)
+    first = trace.steps["index"][0]
+    assert trace.steps["index"].to_list() == [first, first + 1, first + 2, first + 3]
+    (note,) = [note for note in trace.notes if "number of another" in note.reason]
+    assert (note.count, note.example) == (1, "ProfilerStep#1")
+
+
 @pytest.mark.parametrize("at", [0, 4])
 def test_a_step_that_the_recording_cut_off_is_left_out(read: Read, at: int) -> None:
     def program(kernels: int, ends: int) -> Program:

@@ -131,6 +131,7 @@ def test_tensor_cores_of_measured_launches() -> None:
         ("void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128> >(Flash_fwd_params)", True),
         ("void flash_bwd_convert_dq_kernel<Flash_bwd_kernel_traits<64> >(Flash_bwd_params)", False),
         ("Cijk_Alik_Bljk_SB_MT64x16x32_MI16x16x1_SN", True),
+        ("Custom_Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64_MI16x16x1_CMS_SN", True),
         ("Cijk_Alik_Bljk_SB_MT64x16x32_SN", False),
         (
             "void cutlass::device_kernel<gemm::kernel::GemmUniversal<MainloopSm90TmaGmmaWarpSpecialized> >()",

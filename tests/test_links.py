@@ -379,7 +379,7 @@ def test_gloo_of_a_rank_without_a_gpu_is_communication(recording: Callable[[str]
     assert row["communication_ns"] == row["collective_ns"] == ends - begun
     assert row["cpu_exec_ns"] == 0
     assert step_end < 1212075759485376  # the next exchange is in no step
-    assert "nothing to wait for but the CPU and other ranks" in found.verdict.sentence
+    assert "no GPU work is in this recording" in found.verdict.sentence
 
 
 def test_a_runtime_whose_waiting_calls_are_not_known_gives_no_verdict(recording: Callable[[str], Trace]) -> None:
@@ -427,4 +427,36 @@ def test_gpu_work_after_the_host_s_last_event_keeps_its_time(tmp_path):
     ]
     trace = events(tmp_path, *late)
     assert trace.device["start"].to_list() == [300_000_000, 400_000_000]
+    assert not trace.notes
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_launches_of_one_correlation_id_keep_their_own_work(tmp_path, lost):
+    """In each step one launch has the same id; with one kernel lost, work is that of the last launch before it."""
+    path = VIM / "trace.pt.trace.json.gz"
+    own, told = read_chrome(path), json.loads(gzip.decompress(path.read_bytes()))
+    again = [
+        own.device.filter((pl.col("kind") == "kernel") & (pl.col("step") == step))["correlation"][3]
+        for step in range(own.steps.height)
+    ]
+    assert len(again) > 2
+    for event in told["traceEvents"]:
+        if (event.get("args") or {}).get("correlation") in again:
+            if lost and event["cat"] == "kernel" and event["args"]["correlation"] == again[1]:
+                event["ph"] = "i"
+            event["args"]["correlation"] = again[0]
+    (tmp_path / "trace.json").write_text(json.dumps(told))
+    found = read_chrome(tmp_path / "trace.json")
+    gone = pl.col("correlation").ne_missing(again[1]) if lost else pl.lit(True)
+    assert found.device["launch"].equals(own.device.filter(gone)["launch"])
+    assert found.device["step"].equals(own.device.filter(gone)["step"])
+    assert [note.count for note in found.notes if note.reason == links.AGAIN] == [len(again) - lost]
+    assert not [note for note in own.notes if note.reason == links.AGAIN]
+
+
+def test_a_launch_within_another_of_its_id_is_one(tmp_path):
+    calls = [host("cuda_runtime", "cudaLaunchKernel", 0, 9, correlation=1),
+             host("cuda_driver", "cuLaunchKernel", 2, 3, correlation=1)]  # fmt: skip
+    trace = events(tmp_path, *calls, device("k", 4, 7, correlation=1), device("k", 12, 7, correlation=1))
+    assert trace.device["launch"].to_list() == [0, 0]
     assert not trace.notes

@@ -186,6 +186,46 @@ def test_a_screen_ends_soon_after_its_browser_left_amid_its_output(served) -> No
     asyncio.run(look())
 
 
+@needs_server
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list processes there")
+def test_a_browser_that_takes_nothing_more_gives_its_place_back(served) -> None:
+    """As one that vanished does, once its answer to a ping is missing: its connection is full and ends by no word."""
+    address, token, server = served
+    place = "localhost", int(address.rpartition(":")[2])
+
+    def joined() -> tuple[socket.socket, bytes]:
+        browser = socket.socket()
+        browser.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        browser.settimeout(20)
+        browser.connect(place)
+        origin = f"http://{place[0]}:{place[1]}"
+        browser.sendall(
+            f"GET /ws?{token}&width=80&height=24 HTTP/1.1\r\nHost: {origin[7:]}\r\nOrigin: {origin}\r\n"
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        return browser, browser.recv(12)
+
+    silent, said = joined()
+    assert said == b"HTTP/1.1 101"
+    shown = b""
+    while b"selective_scan_fwd" not in shown:
+        shown += silent.recv(4096)
+    for size in (1999, 1998) * 8:
+        text = json.dumps(["resize", {"width": size, "height": size}]).encode()
+        silent.sendall(bytes((0x81, 0x80 | len(text), 0, 0, 0, 0)) + text)
+    time.sleep(3)  # until the connection is full
+    silent.sendall(bytes((0x88, 0x80, 0, 0, 0, 0)))
+    deadline = time.monotonic() + 15
+    while screens(server) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(serve.LEAVING_SECONDS)
+    others = [joined() for _ in range(serve.MOST_SESSIONS)]
+    assert [answer for _, answer in others] == [b"HTTP/1.1 101"] * serve.MOST_SESSIONS
+    for browser in (silent, *(each for each, _ in others)):
+        browser.close()
+
+
 async def until(socket, words: str) -> None:
     seen, deadline = "", time.monotonic() + 40
     while words not in seen:

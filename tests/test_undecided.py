@@ -29,8 +29,8 @@ UNTOLD = {
     "public/hta_mtia_inf.json.gz": ("runtime", "which calls of this device's runtime wait", None),
     "ncu/vim_full_raw.csv.gz": ("durations", "Durations alone", None),
     "public/hta_cupti.json.gz": ("kernels", "it launched 77 kernels, and no GPU work was recorded", None),
-    "jax_cpu.trace.json.gz": ("no_gpu", "nothing to wait for but the CPU", None),
-    "chrome/forms/cpu_only_rank34.json.gz": ("no_gpu", "nothing to wait for but the CPU and other ranks", None),
+    "jax_cpu.trace.json.gz": ("no_gpu", "no GPU work is in this recording, and the profiler", None),
+    "chrome/forms/cpu_only_rank34.json.gz": ("no_gpu", "no GPU work is in this recording, and the profiler", None),
     "broken/only_metadata_events.json": ("no_gpu", "Nothing was recorded: the file holds no event", None),
 }
 

@@ -103,6 +103,32 @@ def test_an_interrupted_writer_leaves_nothing(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
+def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    """Not what another one writes just now, nor a folder that only has such a name."""
+    held = "import sys,time; from pathlib import Path; from tracetui.parsers.written import scratch\n"
+    held += f"with scratch(Path({str(tmp_path)!r})) as own: print(own, flush=True); time.sleep(60)"
+    writers = [subprocess.Popen([sys.executable, "-c", held], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    killed, at_work = (Path((writer.stdout or sys.stdin).readline().strip()) for writer in writers)
+    try:
+        writers[0].kill()
+        writers[0].wait()
+        (killed / "half.json").write_text("{")
+        (tmp_path / "elsewhere").mkdir()
+        (link := tmp_path / ".tracetui-writing-abcd1234").symlink_to("elsewhere")
+        write_text(tmp_path / "a.json", "{}")
+        assert killed.exists(), "it may be about to take its lock"
+        for folder in (killed, at_work):
+            os.utime(folder, (0, 0))
+        write_text(tmp_path / "b.json", "{}")
+        assert not killed.exists()
+        assert at_work.exists()
+        assert link.is_symlink()
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
+
+
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     link = tmp_path / "link"

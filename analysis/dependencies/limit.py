@@ -26,7 +26,6 @@ from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, prog
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
 from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths, typical_ns
 from tracetui.analysis.scope import Scope
-from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.run import LIGHT
 
 if TYPE_CHECKING:
@@ -177,12 +176,7 @@ def _without_model(sel: Selection) -> tuple[Why, str]:
             return "kernels", f"{untold}it launched {format_count(calls)} kernels, and no GPU work was recorded"
         if not sel.trace.host.height:
             return "no_gpu", "Nothing was recorded: the file holds no event of the host or of a GPU"
-        others = " and other ranks" if _exchanges(sel.trace) else ""
-        return (
-            "no_gpu",
-            "No GPU work is in this recording: unless the profiler left the GPU out, there is nothing to wait for but"
-            f" the CPU{others}",
-        )
+        return "no_gpu", f"{untold}no GPU work is in this recording, and the profiler may have left it out"
     if not sel.trace.has_timeline:
         return "durations", "Durations alone can't tell what the run waits for"
     if sel.trace.info.kind == "jax":
@@ -204,12 +198,6 @@ def launches_alone(trace: Trace) -> str:
     tool = trace.info.tool
     whose = "TensorFlow's" if tool.startswith("TensorFlow") else "JAX's"
     return f"{whose} profiler does not record the host between launches"
-
-
-def _exchanges(trace: Trace) -> bool:
-    """Whether the host itself took part in collectives."""
-    annotations = trace.host.filter(pl.col("kind").is_in(["operator", "annotation"]))["name"]
-    return bool(names.matching(annotations.unique(), is_host_collective).any())
 
 
 _WAITS = {

@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tracetui.parsers.written import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -27,7 +28,7 @@ MOST_ROWS = 100_000
 """The most rows that a result has."""
 GRACE_S = 2.0
 """How much longer a process lives that does not obey: DuckDB does not look up within one call of a function."""
-KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "PYTHONDONTWRITEBYTECODE")
 """The variables that the process inherits; the others are nobody's business."""
 
 
@@ -131,10 +132,10 @@ def ask(
         sql.encode()
     except UnicodeEncodeError:
         raise QueryError("it is not valid UTF-8") from None
-    with tempfile.TemporaryDirectory(prefix="tracetui-query-", ignore_cleanup_errors=True) as folder:
+    with scratch() as folder:
         request = {
             "sql": sql,
-            "folder": folder,
+            "folder": str(folder),
             "frames": list(names),
             "numbered": list(numbered),
             "limit": MOST_ROWS if limit is None else min(limit, MOST_ROWS),

@@ -19,7 +19,15 @@ from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.columns import NULL, mixed
 from tracetui.parsers.chrome.layout import narrowed
 from tracetui.parsers.chrome.pieces import decoded, pieces
-from tracetui.parsers.chrome.records import arguments, category_of, identity, nanoseconds, whole_number
+from tracetui.parsers.chrome.records import (
+    PHASES,
+    arguments,
+    category_of,
+    identity,
+    nanoseconds,
+    no_phase,
+    whole_number,
+)
 from tracetui.parsers.chrome.scan import ChunkScan
 from tracetui.parsers.chrome.tokens import Irregular, Tokens
 from tracetui.parsers.chrome.values import strings
@@ -97,6 +105,7 @@ MOMENTS = b"iI"
 MEMORY = "[memory]"
 UNREADABLE = 0
 """The phase given to what no reader accepts as an event."""
+_KNOWN = "".join(PHASES).encode()
 _STEP = b"ProfilerStep#"
 _COLUMNS: dict[str, Any] = {
     "phase": np.uint8, "sort": np.uint8, "start": np.int64, "duration": np.int64, "lane": np.int64,
@@ -230,7 +239,7 @@ def _scanned(chunk: Chunk) -> _Part:
         called = (tokens.words[begin] == head) & ((tokens.words[begin + 8] & mask) == rest)
         is_step[tokens.event_of(found)] = called & (length > len(_STEP))
     timed = ~np.isin(phase, np.frombuffer(METADATA, np.uint8))
-    left = tokens.odd | invalid(tokens) | (timed & ~scan.has_start) | np.isin(phase, np.frombuffer(ASYNCS, np.uint8))
+    left = tokens.odd | invalid(tokens) | (timed & ~scan.has_start) | _is(phase, ASYNCS) | ~_is(phase, _KNOWN)
     sort = scan.sorts((OTHER, CALL, RANGE, DEVICE, PROFILER))
     is_step &= (sort == CALL) | (sort == RANGE)
     columns = {
@@ -243,8 +252,8 @@ def _scanned(chunk: Chunk) -> _Part:
 def _row(event: Event, tally: Tally) -> tuple[int, int, int, int, int, int, int, bool]:
     """The values of a decoded event, in the order of the columns."""
     letter = event.get("ph")
-    if not isinstance(letter, str) or len(letter) != 1 or ord(letter) > 127:
-        tally.skipped("event without a phase (ph)", 1, str(event.get("name", "")))
+    if (why := no_phase(letter)) is not None or not isinstance(letter, str):
+        tally.skipped(why or "", 1, str(event.get("name", "")))
         return UNREADABLE, OTHER, NULL, 0, 0, NULL, NULL, False
     phase = ord(letter)
     start = nanoseconds(event.get("ts"))

@@ -269,7 +269,7 @@ def _link_device(
     kind, parent = host["kind"], nesting.parent
     api = np.flatnonzero((host["correlation"] != NULL) & ((kind == RUNTIME) | (kind == DRIVER)))
     launching = links.launches(host["name"][api])
-    launch = links.match_launches(device["correlation"], host["correlation"][api], api, launching, NULL)
+    launch = links.match_launches(device, host, api, launching, NULL, tally)
     _link_counted(host, device, api, launch)
 
     is_operator, is_module = kind == OPERATOR, kind == MODULE

@@ -54,6 +54,15 @@ DEPTH = 64
 """How many open begins, the innermost, are compared with the name of an end."""
 _ASYNC = frozenset("bneSTF")
 """Begins, instants and ends that are joined by an id; the capital ones are an older form."""
+PHASES = frozenset("XBEMCiIstfpPNODRcvV(),=") | _ASYNC
+"""All that Chrome's format has, those that it no longer writes too."""
+
+
+def no_phase(phase: object) -> str | None:
+    """Why an event is of no phase that Chrome's format has; None if it is of one."""
+    if not isinstance(phase, str):
+        return "event without a phase (ph)"
+    return None if phase in PHASES else "event of an unknown phase (ph)"
 
 
 class Collector:
@@ -82,8 +91,8 @@ class Collector:
         if not event:  # JAX puts an empty one last, so that every event can end in a comma
             return
         phase = event.get("ph")
-        if not isinstance(phase, str):
-            self._tally.skipped("event without a phase (ph)", 1, _shown(event))
+        if (why := no_phase(phase)) is not None:
+            self._tally.skipped(why, 1, _shown(event))
             return
         self.parsed += 1
         if phase == "M":

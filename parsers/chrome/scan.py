@@ -56,8 +56,8 @@ _ANNOTATION = schema.HOST_KINDS.index("annotation")
 _IS_IGNORED = np.array([w in _IGNORED for w in _WORDS] + [False])
 _IS_FLOW = np.array([w in ("fwdbwd", "forward_backward") for w in _WORDS] + [False])
 
-_LEFT_PHASES = np.zeros(256, np.bool_)
-_LEFT_PHASES[list(b"MCBEbneSTF")] = True  # metadata, counters, begin, end and async events: few, and of many forms
+_LEFT_PHASES = np.ones(256, np.bool_)  # metadata, counters, begin, end, async and unknown events: few, of many forms
+_LEFT_PHASES[list(b"XiIstfpPNODRcvV(),=")] = False
 
 HOST_INTS = {"correlation": "correlation", "external_id": "External id", "sequence": "Sequence number",
              "module_id": "Python module id"}  # fmt: skip

@@ -236,11 +236,12 @@ class Tokens:
         self.phase: Bytes = self.buffer[self.begin[self._key[phases] + 1]]
         """The letter of each event's ``ph``."""
         self.odd = self._key_begin[phases] + len('ph": "') < self.begin[self._key[phases] + 1]
+        self.odd |= self.buffer[self.begin[self._key[phases] + 1] + 1] != _QUOTE
         self.odd |= self._in_arguments(phases, self._every)
         self.odd[again] = True
         self.odd[self._with_objects(text)] = True
-        """Events that only a JSON decoder reads correctly: so far, those whose phase is not a string, with arguments
-        twice, or with an object that is not their arguments."""
+        """Events that only a JSON decoder reads correctly: so far, those whose phase is no single letter, with
+        arguments twice, or with an object that is not their arguments."""
 
     def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
         """Which quotes follow an odd number of backslashes."""

@@ -331,8 +331,8 @@ def short_name(name: str) -> str:
         return _fit(" ".join(filter(None, (f"{_WRAPPERS[base]}:", _operation(parts), _element_type(parts)))))
     if base == "multi_tensor_apply_kernel":
         return _fit(f"multi_tensor_apply<{_multi_tensor_functor(parts)}>")
-    if base.startswith("Cijk_"):
-        kept = re.match(r"Cijk_[A-Za-z]+_[A-Za-z]+_[A-Z0-9]+", base)
+    if base.startswith(("Cijk_", "Custom_Cijk_")):
+        kept = re.match(r"(?:Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_[A-Z0-9]+", base)
         tiles = re.findall(r"_((?:MT|MI)\d+x\d+(?:x\d+)*)", base)
         return _fit("_".join([kept.group() if kept else "Cijk", *tiles]))
     if "xmma" in base:
@@ -481,7 +481,7 @@ def uses_tensor_cores(name: str) -> bool:
     own = _own_name(parts)
     if _PLAIN_MATH.search(own) or _PLAIN_MATH.search(parts.base) or "gemvx" in parts.path:
         return False
-    if own.startswith("Cijk_"):
+    if own.startswith(("Cijk_", "Custom_Cijk_")):
         return re.search(r"_MI(16|32|4)x", own) is not None
     if own == "Marlin" or (parts.path[0] == "ck_tile" and (_CK_ATTENTION.search(own) or "Gemm" in own)):
         return True

@@ -6,11 +6,10 @@ Nothing in the file is executed: queries never name views, virtual tables or gen
 from __future__ import annotations
 
 import re
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names.kernel_key import key
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
+from tracetui.parsers.written import scratch
 
 MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100
@@ -112,16 +112,13 @@ def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
         if not source.is_gzip:
             yield _opened(path, path, tally)
             return
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="tracetui-"))
-    except OSError as error:
-        raise _no_room(path, Path(tempfile.gettempdir()), error) from error
-    try:
-        inflated = folder / "export.sqlite"
+    with ExitStack() as until_read:
+        try:
+            inflated = until_read.enter_context(scratch()) / "export.sqlite"
+        except OSError as error:
+            raise _no_room(path, Path(tempfile.gettempdir()), error) from error
         _inflate(path, inflated, tally, watch)
         yield _opened(path, inflated, tally)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def kernel_keys(path: Path, watch: Watch | None = None) -> frozenset[str] | None:

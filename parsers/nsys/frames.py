@@ -296,7 +296,7 @@ def _linked(
     tally: Tally,
 ) -> dict[str, NDArray[np.int32]]:
     """The host rows that each device activity belongs to, and its step."""
-    launch = _launches(device, kinds[0], threads, len(shared.processes.values))
+    launch = _launches(device, kinds[0], threads, len(shared.processes.values), tally)
     _name_synchronizations(device, kinds[0], launch)
     linked = {name: np.empty(launch.size, np.int32) for name in ("launch", "range", "step")}
 
@@ -363,7 +363,7 @@ def _holding(ranges: _Lanes, lane: Ints, begin: Ints, lasts: Ints) -> Ints:
     return row
 
 
-def _launches(device: Columns, calls: _Lanes, threads: Threads, processes: int) -> NDArray[Any]:
+def _launches(device: Columns, calls: _Lanes, threads: Threads, processes: int, tally: Tally) -> NDArray[Any]:
     """The call that started each device activity, by process and correlation id."""
     correlation, kind = calls.columns["correlation"], calls.columns["kind"]
     is_call = (kind == tables.RUNTIME) | (kind == tables.DRIVER)
@@ -379,25 +379,23 @@ def _launches(device: Columns, calls: _Lanes, threads: Threads, processes: int) 
             rows = np.flatnonzero(device["process"] == number)
             own = known[owner == number]
         if own.size:
-            launch[rows] = _by_correlation(device["correlation"][rows], calls.columns, own)
+            own_work = {name: device[name][rows] for name in ("correlation", "start")}
+            launch[rows] = _by_correlation(own_work, calls.columns, own, tally)
     launch[is_null(device["correlation"])] = NONE
     return launch
 
 
-def _by_correlation(wanted: NDArray[Any], columns: Columns, calls: Ints) -> NDArray[Any]:
-    """The first of these calls with each wanted id; calls that launch have priority."""
-    given = columns["correlation"][calls]
+def _by_correlation(device: Columns, columns: Columns, calls: Ints, tally: Tally) -> NDArray[Any]:
+    """The call that started each of these activities."""
+    wanted, given = device["correlation"], columns["correlation"][calls]
     low, high = int(given.min()), int(given.max())
-    if high - low > 4 * given.size + (1 << 16):
+    dense = high - low <= 4 * given.size + (1 << 16)
+    row_of = np.full((high - low if dense else 0) + 2, NONE, np.int32 if calls[-1] < 1 << 31 else np.int64)
+    if dense:
+        row_of[given - low] = calls
+    if not dense or not np.array_equal(row_of[given - low], calls):  # an id of several calls
         is_launch = links.launches(columns["name"][calls])
-        null = compact.null_of(wanted.dtype)
-        return links.match_launches(wanted.astype(np.int64), given.astype(np.int64), calls, is_launch, null)
-    row_of = np.full(high - low + 2, NONE, np.int32 if calls[-1] < 1 << 31 else np.int64)
-    row_of[given - low] = calls
-    if not np.array_equal(row_of[given - low], calls):  # an id of several calls
-        is_launch = links.launches(columns["name"][calls])
-        for wins in (~is_launch, is_launch):
-            row_of[given[wins][::-1] - low] = calls[wins][::-1]
+        return links.match_launches(device, columns, calls, is_launch, compact.null_of(wanted.dtype), tally)
     if wanted.dtype != given.dtype:  # one of them has ids beyond 32 bits
         wanted = wanted.astype(np.int64)
     at = wanted - wanted.dtype.type(low)  # a null wraps around, and is out of bounds either way

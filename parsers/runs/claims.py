@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from msgspec.structs import replace
 
 from tracetui.parsers.names.collectives import is_collective_kernel
-from tracetui.parsers.runs.manifest import Measurement, RunManifest
+from tracetui.parsers.runs.manifest import Measurement, Rank, RunManifest
 from tracetui.parsers.runs.run import LIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tracetui.parsers.trace import Trace
 
@@ -22,6 +23,15 @@ true pairs: below 0.75 ms)."""
 GPU_SHARE = 0.8
 """Of the GPU work of a recorded step, what a clean step takes at least: recording makes kernels little longer, and
 other clocks of the GPU are no other program."""
+MEMORY_NEAR = 0.05
+"""Of a GPU's memory, what the driver keeps for itself, and some tools count."""
+GPU_FACTS: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "compute capability": (attrgetter("compute_capability"), 0.0),
+    "SM count": (attrgetter("sm_count"), 0.0),
+    "bytes of memory": (attrgetter("memory_bytes"), MEMORY_NEAR),
+}
+"""What both tell of a GPU besides its name, and by which part it may differ."""
+BACKWARD = "autograd::engine::evaluate_function: "
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 TYPES = {"fp32": "float", "tf32": "float", "fp16": "c10::Half", "bf16": "c10::BFloat16"}
 """What a profiler calls the type of an operand, by `workload.dtype`."""
@@ -34,12 +44,16 @@ def contradiction(manifest: RunManifest, traces: Iterable[Trace]) -> str | None:
 
     A recording of another GPU beside one of the GPU that it names is not its own, and says nothing against it.
     """
+    parts: list[Measurement | Rank] = [manifest.measurement, *manifest.ranks]
+    for told in parts:
+        if (least := min((*told.clean_step_ns, *told.clean_host_ns, *told.profiled_step_ns), default=1)) <= 0:
+            return f"it has a step of {least} ns"
     timed = [trace for trace in traces if trace.has_timeline]
     apart = [device_apart(manifest, trace) for trace in timed]
     if timed and all(apart):
         return apart[0]
     own = [trace for trace, why in zip(timed, apart, strict=True) if why is None]
-    found = (_type(manifest, trace) or _steps(manifest, trace) for trace in own)
+    found = (_type(manifest, trace) or _training(manifest, trace) or _steps(manifest, trace) for trace in own)
     return next((why for why in found if why is not None), None)
 
 
@@ -57,13 +71,19 @@ def device_apart(manifest: RunManifest, trace: Trace) -> str | None:
         return None
     if not any(_alike(one, other) for one in told for other in recorded):
         return f"it ran on {', '.join(sorted(told))}, the recording is of {', '.join(sorted(recorded))}"
-    capable = {device.compute_capability for device in manifest.device if device.compute_capability}
-    found = {device.compute_capability for device in trace.info.devices if device.compute_capability}
-    if capable and found and not capable & found:
-        return (
-            f"its GPU has compute capability {', '.join(sorted(capable))}, the recorded one {', '.join(sorted(found))}"
-        )
+    for word, (of, near) in GPU_FACTS.items():
+        claimed, found = ({of(one) for one in devices} - {None} for devices in (manifest.device, trace.info.devices))
+        if claimed and found and not any(_near(one, other, near) for one in claimed for other in found):
+            return f"its GPU has {word} {_listed(claimed)}, the recorded one {_listed(found)}"
     return None
+
+
+def _near(one: str | int, other: str | int, near: float) -> bool:
+    return one == other or (isinstance(one, int) and isinstance(other, int) and abs(one - other) <= near * other)
+
+
+def _listed(values: Iterable[str | int]) -> str:
+    return ", ".join(sorted(map(str, values)))
 
 
 def _alike(one: str, other: str) -> bool:
@@ -83,10 +103,24 @@ def _type(manifest: RunManifest, trace: Trace) -> str | None:
     return f"it computes in {manifest.workload.dtype}, the recorded products in {most[0].removeprefix('c10::')}"
 
 
+def _training(manifest: RunManifest, trace: Trace) -> str | None:
+    """Holds whether the run trained against the backward passes; a recording without operators tells nothing."""
+    names = trace.host["name"].unique().cast(pl.String).drop_nulls()
+    backward, products = names.str.starts_with(BACKWARD).any(), names.is_in(PRODUCTS).any()
+    if manifest.workload.train is False and backward:
+        return "it ran forward only, and a backward pass is recorded"
+    if manifest.workload.train and products and not backward:
+        return "it trained, and no backward pass is recorded"
+    return None
+
+
 def _steps(manifest: RunManifest, trace: Trace) -> str | None:
     if trace.marked_by is not None or not trace.steps.height or trace.info.recorded_pass == LIGHT:
         return None
     profiled = manifest.profiled_steps(trace.info.rank)
+    claimed = len(profiled) or manifest.measurement.steps
+    if claimed and trace.steps.height > claimed:  # a part that was cut out has fewer
+        return f"it profiled {claimed} steps, the recording has {trace.steps.height}"
     if len(profiled) == trace.steps.height:
         recorded = trace.steps.sort("start")["duration"].to_list()
         recorded[0] -= _beginning_ns(trace)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
+from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import combinations
 from pathlib import Path
@@ -19,11 +21,13 @@ from tracetui.parsers.runs.run import LIGHT, RICH
 from tracetui.parsers.tool_registry import EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tracetui.parsers.runs.manifest import RunManifest
 
 
+_ENDS = 256
+"""Bytes at both ends of files of one size that are compared before all of them."""
 LEAST_SHARED = 0.5
 """Share of the kernels of the file with fewer of them that two files of one run have in common."""
 _SUFFIXES = re.compile(r"(\.(\d{13,19}|pt|trace|json|gz|sqlite3?|db|csv|txt|log|pickle|pkl|nsys-rep|ncu-rep|qdrep))+$")
@@ -502,7 +506,29 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
             f"give a folder with {EXAMPLES}",
         )
     problems.extend(bad)
+    problems.extend(_doubled([candidate.path for candidate in found]))
     return found
+
+
+def _doubled(paths: list[Path]) -> Iterator[TraceError]:
+    """Says which file of a folder is in it more than once."""
+    of_size: dict[int, list[Path]] = {}
+    alike: dict[bytes, list[Path]] = {}
+    with suppress(OSError):  # one that goes meanwhile is told of when it is read
+        for path in paths:
+            of_size.setdefault(path.stat().st_size, []).append(path)
+        for size, same in of_size.items():
+            for path in same if len(same) > 1 else ():
+                with path.open("rb") as file:
+                    ends = file.read(_ENDS) + bytes(str(size), "ascii")
+                    file.seek(max(size - _ENDS, 0))
+                    alike.setdefault(ends + file.read(_ENDS), []).append(path)
+        for first, *others in alike.values():
+            again = [path for path in others if filecmp.cmp(first, path, shallow=False)]
+            if again:
+                more = f", and {len(again) - 1} more too" if again[1:] else ""
+                what = f"holds the same as {first.name}, byte for byte{more}"
+                yield TraceError(again[0], what, "leave one of them out, unless both are meant")
 
 
 def _check_tool(candidate: Candidate) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.written import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +44,8 @@ def read_report(path: Path, watch: Watch) -> Trace:
         TraceError: the tool is not on PATH, and which command to run where it is; or the tool failed.
         Cancelled: the user cancelled the load.
     """
-    with tempfile.TemporaryDirectory(prefix="tracetui-") as folder:
-        trace = _read_nsys(path, Path(folder), watch)
+    with scratch() as folder:
+        trace = _read_nsys(path, folder, watch)
     return replace(trace, source=replace(trace.source, path=path, bytes=path.stat().st_size))
 
 

@@ -59,6 +59,12 @@ _REFUSED = (
         "counters of rocprofv3, which are not read",
         "give the kernel_trace.csv or the .db beside it",
     ),
+    (
+        rb"[\0\xff\xfe\s]*[{\[]\0",
+        "JSON in UTF-16 or UTF-32, and JSON is UTF-8",
+        "write it anew: iconv -f UTF-16 -t UTF-8 FILE",
+    ),
+    (rb"\x1f\x8b", "gzip within gzip", "unpack it once: gunzip FILE"),
     (rb"PAR1", "a Parquet file, as `nsys export` may write", _SQLITE),
     (rb"ARROW1", "an Arrow file, as `nsys export` may write", _SQLITE),
     (rb"\x89HDF\r\n", "an HDF5 file, as `nsys export` may write", _SQLITE),

@@ -110,12 +110,13 @@ V17 = Rule(
 
     Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
     `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
-    kernels that any replay of it has. Of three or more steps with the same operators, one may have lost more than a
-    tenth of its launches with their kernels in one part of it, or over its end; or a step lacks operators where nothing
-    at all begins for as long as other steps need for them. Or more than a tenth of the events of the file can't be
-    read. Nsight Systems warns at the end of nearly every capture that "not all events
-    might have been collected". Where each launch has its kernel, that is told for information, and takes nothing away;
-    what is said to be missing of ranges makes steps doubtful, of samples and calls of the system nothing else.""",
+    kernels that any replay of it has. Or more than a tenth of what runs on streams on which the file launched something
+    has no launch. Of three or more steps with the same operators, one may have lost more than a tenth of its launches
+    with their kernels in one part of it, or over its end; or a step lacks operators where nothing at all begins for as
+    long as other steps need for them. Or more than a tenth of the events of the file can't be read. Nsight Systems
+    warns at the end of nearly every capture that "not all events might have been collected". Where each launch has its
+    kernel, that is told for information, and takes nothing away; what is said to be missing of ranges makes steps
+    doubtful, of samples and calls of the system nothing else.""",
 )
 
 V2 = Rule(
@@ -404,12 +405,13 @@ V31 = Rule(
     needs=("manifest",),
     advice="Put the run.json that was written with this recording beside it, or none.",
     explanation="""
-    What `tracetui profile` says of a run is held against the recording beside it: the GPU's name and compute
-    capability; the sum of the steps under the profiler against that of the recorded ones, where there are as many; the
-    type of a known model against that of the matrix products; a step without the profiler against what the busiest
-    stream of the GPU works in a recorded one, collectives left out, and against the time in which the host gave out its
-    work, with all GPU work of a recorded one. A range is not synchronised: 2 % and 1 ms for each step are allowed. A
-    step can't be shorter than its GPU work; a fifth is left for other clocks and the recording's own cost.
+    What `tracetui profile` says of a run is held against the recording beside it: the GPU's name, compute capability,
+    SMs and memory (by 5 %); whether it trained, against backward passes; the number of profiled steps, of which the
+    recording may be a part; the sum of the steps under the profiler against that of the recorded ones, where there are
+    as many; the type of a known model against that of the matrix products; a step without the profiler against what the
+    busiest stream of the GPU works in a recorded one, collectives left out, and against the time in which the host gave
+    out its work, with all GPU work of a recorded one. A range is not synchronised: 2 % and 1 ms for each step are
+    allowed. A step can't be shorter than its GPU work; a fifth is left for other clocks and the recording's own cost.
 
     Of a file that contradicts the recording, no step and no setting of the measurement is used.""",
 )

@@ -292,7 +292,8 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     calls, lost = launch_calls(trace).height if joined else 0, lost_launches(trace)
     told = _told(trace)
     dropped = (facts.manifest.outcome.events_dropped or 0) if facts.manifest else 0
-    if (void := _unread(trace, limits) or lost_stretch(facts, limits.refuted_percent)) is not None:
+    void = _unread(trace, limits) or _without_calls(trace, limits) or lost_stretch(facts, limits.refuted_percent)
+    if void is not None:
         return void
     if not calls and not told and not dropped:
         return Abstention("CUDA API calls to compare kernels with, or a profiler's own count")
@@ -359,6 +360,29 @@ def _unread(trace: Trace, limits: Limits) -> Finding | None:
         threshold=f"more than {words.percent(limits.refuted_percent)} of the events",
         advice="Take the file as the profiler wrote it: a script that rewrote it may have written another unit of time,"
         " or numbers as text.",
+    )
+
+
+def _without_calls(trace: Trace, limits: Limits) -> Finding | None:
+    """Finds streams on which the file launched some work, while for much of it the launching calls are lost."""
+    from tracetui.analysis.attribution.launch_calls import STREAM, of_nobody
+
+    work = trace.device.filter(pl.Series(of_kinds(trace.device["kind"], *WORK))).drop_nulls("start")
+    here = work.filter(pl.col("launch").is_not_null().any().over(STREAM)).height
+    lost = of_nobody(trace).filter(~pl.col("stranger"))
+    share = 100 * lost.height / here if here else 0.0
+    if share <= limits.refuted_percent:
+        return None
+    return Finding(
+        "invalid",
+        f"Launches are missing: {words.percent(share)} of the GPU activities on the program's streams have none",
+        (
+            Evidence("activities without a launch", lost.height, query=Query("kernels")),
+            Evidence("activities on streams of which the file launched some", here),
+        ),
+        f"{words.count(lost.height)} of {words.count(here)} = {words.percent(share)}",
+        threshold=f"more than {words.percent(limits.refuted_percent)} of these activities",
+        advice=FEWER_EVENTS,
     )
 
 

@@ -156,7 +156,10 @@ def run(options: Options) -> int:
             try:
                 await super()._process_messages(Understood(websocket), app_service)
             finally:
-                asyncio.get_running_loop().call_later(LEAVING_SECONDS, kill, app_service._process)
+                later = asyncio.get_running_loop().call_later
+                later(LEAVING_SECONDS, kill, app_service._process)
+                if (connection := websocket._req.transport) is not None:
+                    later(LEAVING_SECONDS, connection.abort)  # else what nobody takes is waited with for ever
 
         def initialize_logging(self) -> None:
             """Logs errors only."""
