@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.clocks import MOST_DRIFT
@@ -458,6 +458,11 @@ class Matched(Struct, frozen=True):
         why = self.unmatched["reason"]
         return known and not self.calls.height and len(why) > 0 and why.is_in([NOT_EVERYWHERE, DIFFERENT]).all()
 
+    def without_groups(self) -> Matched:
+        """The same with every call unmatched, since its group is not recorded."""
+        told = _counted(self.calls, NO_GROUP)
+        return structs.replace(self, calls=self.calls.clear(), unmatched=pl.concat([self.unmatched, told]), by="")
+
 
 def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matched:
     """Matches the collectives of all ranks.
@@ -475,11 +480,7 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
         nonlocal frame
         gone = frame.filter(rows)
         if gone.height:
-            of_step = pl.col("step").is_in(list(steps)) if steps else pl.lit(value=True)
-            counted = gone.group_by("rank").agg(
-                count=pl.len().cast(pl.Int64), exposed_ns=pl.col("exposed_ns").filter(of_step).sum().cast(pl.Int64)
-            )
-            lost.append(counted.select("rank", pl.lit(reason).alias("reason"), "count", "exposed_ns"))
+            lost.append(_counted(gone, reason, steps))
             frame = frame.filter(~rows)
 
     shared = pl.col("coalesced").fill_null(value=False)
@@ -508,6 +509,15 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
         frame = frame.with_columns(instance=pl.col("instance").rle_id().cast(pl.Int64))
     unmatched = pl.concat(lost).sort("rank", "reason") if lost else pl.DataFrame(schema=UNMATCHED)
     return Matched(frame.drop("odd", "by"), known.names, known.ranks, unmatched, parts, by)
+
+
+def _counted(gone: pl.DataFrame, reason: str, steps: Sequence[int] = ()) -> pl.DataFrame:
+    """How many calls of each rank are not matched for this reason (`UNMATCHED`)."""
+    of_step = pl.col("step").is_in(list(steps)) if steps else pl.lit(value=True)
+    counted = gone.group_by("rank").agg(
+        count=pl.len().cast(pl.Int64), exposed_ns=pl.col("exposed_ns").filter(of_step).sum().cast(pl.Int64)
+    )
+    return counted.select("rank", pl.lit(reason).alias("reason"), "count", "exposed_ns")
 
 
 def _with_exchanges(frame: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
