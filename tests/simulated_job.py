@@ -265,6 +265,8 @@ class Job:
     """How many times as long kernels take beside which a collective runs."""
     per_node: int = PER_NODE
     bandwidths: tuple[float, float] = (INTRA, INTER)
+    gpu: str = ""
+    """What files call each GPU, if they do."""
 
     slow: Mapping[int, float] = field(default_factory=dict)
     """By rank, how many times as long its kernels take."""
@@ -509,6 +511,8 @@ class Job:
                 times["args"] = {key: value for key, value in event["args"].items() if key[0].islower()}
             events.append(event | times)
         found: dict[str, Any] = {"schemaVersion": 1, "baseTimeNanoseconds": BASE_NS}
+        if self.gpu:
+            found["deviceProperties"] = [{"id": number % PER_NODE, "name": self.gpu}]
         if header:
             config = [
                 {"pg_name": one.name, "pg_desc": one.description, "pg_size": len(one.ranks), "ranks": list(one.ranks)}

@@ -267,3 +267,21 @@ def test_a_stop_of_a_rank_that_is_missing_is_no_slow_transfer(tmp_path: Path) ->
     (job,) = jobs([summarise(open_path(file.path, cache=False).main, rank=file.rank) for file in files])
     assert (job.answers.program, job.answers.recording) == ((), None)
     assert any("in slow transfers or waiting for missing ranks" in text for text in answer((job,)))
+
+
+def test_a_link_is_judged_by_what_its_bytes_need(tmp_path: Path) -> None:
+    """The one group of a host has no like; at 300 of 450 GB/s it is as fast as measured ones, at a fifth it is not."""
+    for gpu, by, named in (("NVIDIA H200", 5.0, True), ("NVIDIA H200", 1.0, False), ("GPU X", 5.0, False)):
+        made = Simulated(8, seed=21, links={(3, 4): by}, gpu=gpu)
+        made.run(ddp)
+        job = judged(made, tmp_path / f"{gpu}{by}")
+        assert (job.links.height == 1) is named
+    made = Simulated(8, seed=21, links={(3, 4): 5.0}, gpu="NVIDIA H200").run(ddp)
+    (row,) = judged(made, tmp_path).links.to_dicts()
+    moved = (32 << 20) * 1.75  # of a ring of eight, twice 7/8 of the bytes
+    assert (row["link"], row["least_ns"]) == ("NVLink 4", pytest.approx((32 << 20) / 450))
+    assert row["most_ns"] == row["usual_ns"] == pytest.approx(20_000 + moved / 225)
+    took = [end - arrived for arrived, end in judged(made, tmp_path).collectives.select("arrived", "end").iter_rows()]
+    assert row["more_ns"] == pytest.approx(sum(one - row["most_ns"] for one in took) / 6, rel=0.02)
+    (said,) = [text for text in answer((judged(made, tmp_path),)) if "A link is slow" in text]
+    assert "where 32.00 MiB over NVLink 4 take 74.57 µs to 281.0 µs:" in said
