@@ -130,6 +130,15 @@ class Link(Struct, frozen=True):
     ranks: int
     """How many GPUs it connects at most: a larger group also uses the network."""
     source: str
+    reached: float | None = None
+    """The share of it that collectives of `LEAST_BYTES` or more reach at least; None where none was measured."""
+    latency_s: float = 0.0
+    """What such a collective takes beside."""
+
+
+LEAST_BYTES = 4 << 20
+EXPECTED = ("all_reduce", "all_gather", "reduce_scatter")
+"""Of these kinds, of so many bytes and more, `Link.reached` was measured."""
 
 
 def bus_factor() -> pl.Expr:
@@ -164,6 +173,21 @@ def with_bandwidth(frame: pl.DataFrame, link: Link | None) -> pl.DataFrame:
         on_one_host = pl.col("group_size").is_between(2, link.ranks) | pl.col("kind").is_in(("send", "recv"))
         share = pl.when(on_one_host).then(100e9 * pl.col("busbw_gbps") / link.bytes_per_s)
     return frame.with_columns(link_percent=share)
+
+
+def expected_ns(link: Link) -> tuple[pl.Expr, pl.Expr]:
+    """At least and at most, what moving the bytes of rows of `kind`, `group_size` and `bytes` takes over a link, ns.
+
+    Nothing is faster than its data sheet, by which a rank sends its share once: switches can reduce, so a ring's
+    second round need not be. At most is known for `EXPECTED` alone; null for all others and for larger groups.
+    """
+    holds = pl.col("kind").is_in(EXPECTED) & (pl.col("bytes") >= LEAST_BYTES)
+    holds &= pl.col("group_size").is_between(2, link.ranks)
+    rate = link.bytes_per_s / 1e9
+    least = pl.col("bytes") * pl.min_horizontal(bus_factor(), 1.0) / rate
+    most = None if link.reached is None else pl.col("bytes") * bus_factor() / (link.reached * rate)
+    told = pl.lit(None, pl.Float64) if most is None else pl.when(holds).then(most + 1e9 * link.latency_s)
+    return pl.when(holds).then(least), told
 
 
 BY = ("kind", "group", "bytes")

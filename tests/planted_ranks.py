@@ -1,564 +1,299 @@
-"""Jobs with one planted cause each, drawn at random, and even ones: who is named, how much, and why, as one table.
+"""Forty simulated jobs, twenty with a planted cause and twenty even ones: who is named, how much, and why.
 
-    python tests/planted_ranks.py [--seed 3] [--only NAME …] [--keep FOLDER]
+    python tests/planted_ranks.py make --seed 3 FOLDER     # the jobs, and what is true of them in FOLDER/truth.json
+    python tests/planted_ranks.py look FOLDER [--words]    # what is said of them, beside it, as one table
 
-Every rank has a host, a GPU and links that are simulated (`parallel_jobs`): what a plant costs follows from that, as
-does who waits. Traces are what a recorder would have seen: on clocks of hosts that are off and drift, some files cut.
+The truth is written before anything is said: ranks and sizes are drawn, what a plant took is counted by the simulation
+(`simulated_job`), what it cost is how much longer the job took than without it.
 """
 
 import argparse
 import json
 import random
 import sys
-import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parallel_jobs import COMPUTE, Rank, Simulated
-
-PER_NODE = 8
+from simulated_job import LOADER, PER_NODE, Job, Program, ddp, experts, fsdp, launching, pipeline, tensor, two_level
 
 
 @dataclass
-class Planted(Simulated):
-    """A job whose ranks differ by noise, and by what is planted."""
+class Truth:
+    """What is planted in a job, and what should be said of it."""
 
-    steps: int = 6
-    noise: float = 0.02
-    """Of each kernel; a rank's GPU as a whole is off by a fifth of it."""
-    slow: Mapping[int, float] = field(default_factory=dict)
-    """By rank, how many times as long its kernels take."""
-    throttled: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    """The same by rank and step, which counts from 0."""
-    beside: Mapping[int, float] = field(default_factory=dict)
-    """By rank, how many times as long its kernels take that begin while a collective runs there."""
-    slow_host: Mapping[int, float] = field(default_factory=dict)
-    """By rank, how many times as long each of its calls takes."""
-    extra: Mapping[int, float] = field(default_factory=dict)
-    """By rank, µs of more GPU work in each step, in a range of its own."""
-    sleeps: Mapping[int, tuple[str, float]] = field(default_factory=dict)
-    """By rank: in which range its host sleeps in each step, and for how many µs."""
-    pauses: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    """By rank and step: µs in which its host stops in the middle of the backward pass, in no range."""
-    cut: Mapping[int, float] = field(default_factory=dict)
-    """By rank, which share of its file is there."""
-    gpu_noise: float = 0.004
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.own = {rank.number: 1 + self.random.gauss(0, self.gpu_noise) for rank in self.ranks}
-        self.talks: dict[int, float] = defaultdict(float)
-        self.step = 0
-        self.world = self.group("0", "default_pg", range(self.size))
-
-    def call(self, rank: Rank, lasting: float = 9.0) -> float:
-        """A launch, which takes the host about 14 µs."""
-        lasting *= self.random.lognormvariate(0, 0.25) * self.slow_host.get(rank.number, 1.0)
-        rank.host += 2 * (self.slow_host.get(rank.number, 1.0) - 1)
-        return super().call(rank, lasting) + 2
-
-    def kernels(self, name: str, lasting: float, count: int = 1, ranks: Sequence[int] = ()) -> None:
-        """So many launches of a kernel on some ranks, on all by default."""
-        for _ in range(count):
-            for number in ranks or range(self.size):
-                self.kernel(number, name, lasting)
-
-    def kernel(self, number: int, name: str, lasting: float, blocks: int = 132) -> None:
-        """A kernel, as long as this rank's GPU makes it in this step."""
-        factor = self.own[number] * self.slow.get(number, 1.0) * self.throttled.get((number, self.step), 1.0)
-        if self.ranks[number].streams[COMPUTE] < self.talks[number]:
-            factor *= self.beside.get(number, 1.0)
-        noise = max(self.random.gauss(1, self.noise), 0.5)
-        super().kernel(number, name, lasting * factor * noise, blocks)
-
-    def collective(self, kind: str, group: Any, sizes: Any, stream: int = 20, **how: Any) -> float:
-        """A collective whose end differs by some µs."""
-        if "takes" in how:
-            how["takes"] = how["takes"] * max(self.random.gauss(1, 0.02), 0.5) + self.random.uniform(0, 6)
-        end = super().collective(kind, group, sizes, stream, **how)
-        for number in how.get("ranks") or group.ranks:
-            self.talks[number] = max(self.talks[number], end)
-        return end
-
-    def each_step(self) -> Iterator[int]:
-        """The steps, each begun by what some ranks do before."""
-        for self.step, number in enumerate(super().each_step()):
-            for rank, (name, lasting) in self.sleeps.items():
-                kind = "cpu_op" if name.startswith("enumerate") else "user_annotation"
-                begin = self.ranks[rank].host + 1
-                self.ranks[rank].host = begin + lasting
-                self.host_event(
-                    self.ranks[rank], kind.replace("cpu_op", "user_annotation"), name, begin, begin + lasting
-                )
-            for rank, lasting in self.extra.items():
-                begin = self.ranks[rank].host
-                for _ in range(10):
-                    self.kernel(rank, "eval_gemm", lasting / 10)
-                self.host_event(self.ranks[rank], "user_annotation", "metrics", begin, self.ranks[rank].host + 1)
-            yield number
-
-    def paused(self) -> None:
-        """Where ranks stop that do so in this step."""
-        for (rank, step), lasting in self.pauses.items():
-            if step == self.step:
-                self.ranks[rank].host += lasting
-
-    def hold(self, ends: float, ranks: Sequence[int] = ()) -> None:
-        """What these ranks compute from here on waits until then."""
-        for number in ranks or range(self.size):
-            self.ranks[number].streams[COMPUTE] = max(self.ranks[number].streams[COMPUTE], ends)
-
-    # --- programs
-
-    def ddp(self, layers: int = 8, forward: float = 520.0, bucket: float = 700.0) -> None:
-        """An all-reduce for the gradients of each layer, beside the backward pass."""
-        for _ in self.each_step():
-            for layer in range(layers):
-                self.kernels(f"gemm_{layer % 3}", forward / 3, 3)
-            end = 0.0
-            for layer in range(layers):
-                if layer == layers // 2:
-                    self.paused()
-                self.kernels(f"wgrad_{layer % 3}", forward / 2, 4)
-                end = self.collective("allreduce", self.world, 32 << 20, holds=False, takes=bucket)
-            self.hold(end)
-            self.kernels("adam", 600)
-
-    def fsdp(self, layers: int = 8, forward: float = 900.0, gather: float = 300.0) -> None:
-        """Each layer is gathered while the one before computes, and its gradients are scattered beside the next."""
-        for _ in self.each_step():
-            for way, factor in (("forward", 1), ("backward", 2)):
-                ends = [self._gather(gather)]
-                for layer in range(layers):
-                    if layer + 1 < layers:
-                        ends.append(self._gather(gather))
-                    if layer == layers // 2 and factor == 2:
-                        self.paused()
-                    self.hold(ends[layer])
-                    self.kernels(f"{way}_{layer % 3}", forward * factor / 4, 4)
-                    if factor == 2:
-                        end = self.collective(
-                            "_reduce_scatter_base", self.world, 16 << 20, 22, holds=False, takes=gather
-                        )
-            self.hold(end)
-            self.kernels("adam", 400)
-
-    def _gather(self, takes: float) -> float:
-        return self.collective("_allgather_base", self.world, 16 << 20, 21, holds=False, needs=(), takes=takes)
-
-    def two_level(self, *, slow_group: int | None = None, by: float = 1.0, inter: float = 300.0) -> None:
-        """Gradients are scattered within nodes, reduced between them, and gathered within them."""
-        nodes = [list(range(at, at + PER_NODE)) for at in range(0, self.size, PER_NODE)]
-        intra = [self.group(f"intra{at}", "intra", ranks) for at, ranks in enumerate(nodes)]
-        across = [self.group(f"inter{at}", "inter", [ranks[at] for ranks in nodes]) for at in range(PER_NODE)]
-        for _ in self.each_step():
-            self.kernels("gemm", 480, 8)
-            ends: dict[int, float] = {}
-            for _ in range(6):
-                self.kernels("wgrad", 430, 3)
-                for group in intra:
-                    scattered = self.collective("_reduce_scatter_base", group, 16 << 20, 21, holds=False, takes=150)
-                    for number in group.ranks:
-                        ends[number] = scattered
-                for at, group in enumerate(across):
-                    for number in group.ranks:
-                        self.ranks[number].streams[22] = max(self.ranks[number].streams[22], ends[number])
-                    takes = inter * (by if at == slow_group else 1.0)
-                    end = self.collective("allreduce", group, 2 << 20, 22, holds=False, needs=(), takes=takes)
-                    for number in group.ranks:
-                        ends[number] = end
-            for number, end in ends.items():
-                self.hold(end, [number])
-            for group in intra:
-                self.collective("_allgather_base", group, 16 << 20, 21, takes=150)
-            self.kernels("adam", 300)
-
-    def pipeline(
-        self,
-        stages: int = 4,
-        *,
-        stage_factor: Mapping[int, float] | None = None,
-        slow_link: tuple[int, float] = (-1, 1),
-    ) -> None:
-        """GPipe: all micro-batches forward, then all backward, and replicas that reduce their gradients."""
-        data = self.size // stages
-        pipes = [self.group(f"pp{at}", "pp", [stage * data + at for stage in range(stages)]) for at in range(data)]
-        replicas = [self.group(f"dp{at}", "dp", range(at * data, at * data + data)) for at in range(stages)]
-        for _ in self.each_step():
-            for way, lasting in (("forward", 1000.0), ("backward", 2000.0)):
-                order = list(range(stages)) if way == "forward" else list(range(stages))[::-1]
-                for _ in range(8):
-                    for stage, after in zip(order, [*order[1:], None], strict=True):
-                        for at in range(data):
-                            number = stage * data + at
-                            self.kernels(way, lasting / 4 * (stage_factor or {}).get(stage, 1.0), 4, [number])
-                            if after is None:
-                                continue
-                            pair = number, after * data + at
-                            lower = min(stage, after)
-                            takes = slow_link[1] if (lower, at) == (slow_link[0], 0) else 40.0
-                            stream = 30 + lower + 10 * (way == "backward")
-                            self.collective(
-                                "send",
-                                pipes[at],
-                                1 << 20,
-                                stream,
-                                ranks=pair,
-                                needs=(number,),
-                                takes=takes,
-                                holds=False,
-                            )
-                            self.hold(self.ranks[pair[1]].streams[stream], [pair[1]])
-            for group in replicas if data > 1 else ():
-                self.collective("allreduce", group, 24 << 20, takes=500)
-            self.kernels("adam", 300)
-
-    def tensor(self, shards: int = 4) -> None:
-        """Tensor parallel within, data parallel across."""
-        rows = [self.group(f"tp{at}", "tp", range(at, at + shards)) for at in range(0, self.size, shards)]
-        columns = [self.group(f"dp{at}", "dp", range(at, self.size, shards)) for at in range(shards)]
-        for _ in self.each_step():
-            for layer in range(8):
-                self.kernels(f"gemm_{layer % 2}", 220, 4)
-                for group in rows:
-                    self.collective("allreduce", group, 8 << 20, 21, takes=60)
-            for group in columns:
-                self.collective("allreduce", group, 64 << 20, takes=700)
-            self.kernels("adam", 400)
-
-    def moe(self, loads: Callable[[int], Sequence[float]]) -> None:
-        """Experts: two all-to-alls a layer, whose sizes and the work between them follow the tokens."""
-        for _ in self.each_step():
-            for layer in range(6):
-                self.kernels("attention", 180, 3)
-                load = loads(layer)
-                there = {number: (8 << 20, int((8 << 20) * of)) for number, of in enumerate(load)}
-                self.collective("all_to_allv", self.world, there, 21, takes=200)
-                for number, of in enumerate(load):
-                    for _ in range(4):
-                        self.kernel(number, "grouped_gemm", 150 * of, blocks=round(400 * of))
-                back = {number: (out, into) for number, (into, out) in there.items()}
-                self.collective("all_to_allv", self.world, back, 21, takes=200)
-            self.collective("allreduce", self.world, 48 << 20, takes=900)
-
-    def launching(self, launches: int = 800) -> None:
-        """Many kernels of 6 µs: hosts can't launch as fast as their GPUs compute."""
-        for _ in self.each_step():
-            for layer in range(4):
-                self.kernels(f"small_{layer}", 6, launches // 4)
-                self.collective("allreduce", self.world, 4 << 20, takes=50, holds=False)
-            self.hold(max(self.talks.values()))
-            self.kernels("adam", 20)
-
-    @property
-    def lasted(self) -> float:
-        """When the last rank is done, µs."""
-        return max(rank.host for rank in self.ranks)
-
-    # --- files
-
-    def write(self, folder: Path, name: str = "rank{rank}.pt.trace.json", *, header: bool = True) -> Path:
-        """All ranks' files, of which some end in the middle, and where each rank ran."""
-        super().write(folder, name, header=header)
-        for rank, share in self.cut.items():
-            path = folder / name.format(rank=rank)
-            content = path.read_bytes()
-            path.write_bytes(content[: int(len(content) * share)])
-        hosts = [{"rank": rank.number, "host": f"node{rank.number // PER_NODE}"} for rank in self.ranks]
-        (folder / "run.json").write_text(json.dumps({"schema": "tracetui.run/1", "ranks": hosts}))
-        return folder
-
-    def document(self, number: int, *, header: bool = True) -> dict[str, Any]:
-        """One rank's file; its events in the order in which they begin: one that is cut has a part of a step."""
-        found = super().document(number, header=header)
-        found["traceEvents"].sort(key=lambda event: event["ts"])
-        return found
+    name: str
+    ranks: int
+    who: list[int]
+    """Ranks that are named; of a slow link its ring or its two ends, of a stage that."""
+    cause: list[str]
+    """What may be said."""
+    named: str = ""
+    """The range that is named with it."""
+    kind: str = "late"
+    """``late``, ``lost``, ``turns``, ``link``, ``stage`` or ``even``."""
+    us: float = 0.0
+    """Per step: what it took (``late``, ``link``), or cost (``lost``, ``turns``)."""
+    lost_us: float = 0.0
 
 
 @dataclass
 class Case:
-    """What is planted in a job, and what should be said of it."""
+    """A job with its truth."""
 
-    name: str
-    job: Planted
-    program: Callable[[Planted], None]
-    who: frozenset[int] = frozenset()
-    """Ranks that are named; of a slow link the two at its ends, or its group."""
-    us: float | None = None
-    """How much more per step; None where it is not asked."""
-    cause: tuple[str, ...] = ()
-    """What may be said."""
-    kind: str = "late"
-    """``late``, ``turns``, ``link``, ``stage`` or ``uneven``."""
-    strays: int = 0
-    """So many of the files lie there again, newer."""
-    even: bool = False
-
-    def run(self) -> None:
-        """Runs the job, and where ranks stop in turn the same without, as hosts that run ahead hide a part of it."""
-        self.program(self.job)
-        if self.kind == "turns":
-            even = replace(self.job, pauses={})
-            self.program(even)
-            self.us = (self.job.lasted - even.lasted) / self.job.steps
-
-
-def clocks(draw: random.Random, size: int) -> dict[int, tuple[float, float]]:
-    """Hosts whose clocks are off by up to 400 ms and drift by up to 40 ppm; every other job has one clock."""
-    if draw.random() < 0.5:
-        return {}
-    nodes = [(draw.uniform(-4e5, 4e5), draw.uniform(-40, 40)) for _ in range(0, size, PER_NODE)]
-    return {rank: nodes[rank // PER_NODE] for rank in range(size)}
+    truth: Truth
+    program: Program
+    how: dict[str, Any] = field(default_factory=dict)
+    strays: bool = False
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Twenty jobs with a plant each, then twenty even ones."""
-    draw = random.Random(seed)
+    """Twenty plants, then twenty even jobs."""
+    draw = random.Random(f"plants {seed}")
+    between = draw.uniform
 
-    def made(size: int, **how: Any) -> Planted:
-        own = {"seed": draw.randrange(10**6), "noise": draw.uniform(0.01, 0.03), "clocks": clocks(draw, size)}
-        return Planted(size, **(own | how))
+    def planted(name: str, program: Program, sizes: tuple[int, ...], cause: str, count: int = 1) -> tuple[Truth, int]:
+        del program
+        size = draw.choice(sizes)
+        return Truth(name, size, sorted(draw.sample(range(size), count)), cause.split()), size
 
-    def one(size: int) -> int:
-        return draw.randrange(size)
+    small, many = (8, 16, 32), (8, 16, 32, 64)
 
-    size = draw.choice([8, 16, 32, 64])
-    rank, by = one(size), draw.uniform(1.08, 1.19)
-    job = made(size, slow={rank: by})
-    yield Case("slow_gpu", job, Planted.ddp, who=frozenset({rank}), us=(by - 1) * 13_080, cause=("slow_gpu",))
+    truth, _ = planted("slow_gpu", ddp, many, "slow_gpu")
+    yield Case(truth, ddp, {"slow": {truth.who[0]: between(1.06, 1.25)}})
 
-    size = draw.choice([8, 16, 32])
-    rank, by = one(size), draw.uniform(1.04, 1.06)
-    job = made(size, slow={rank: by})
-    yield Case("slow_gpu_5", job, Planted.ddp, who=frozenset({rank}), us=(by - 1) * 13_080, cause=("slow_gpu",))
+    truth, _ = planted("slightly_slow_gpu", ddp, small, "slow_gpu")
+    yield Case(truth, ddp, {"slow": {truth.who[0]: between(1.04, 1.06)}})
 
-    size = draw.choice([8, 16])
-    rank, step = one(size), draw.randrange(1, 6)
-    job = made(size, throttled={(rank, step): 1.6})
-    yield Case("throttled", job, Planted.ddp, who=frozenset({rank}), us=0.6 * 13_080 / 6, cause=("slow_gpu",))
+    truth, _ = planted("throttled", ddp, small, "slow_gpu")
+    steps = draw.sample(range(6), draw.choice([1, 2, 3]))
+    yield Case(truth, ddp, {"throttled": {(truth.who[0], step): between(1.4, 1.9) for step in steps}})
 
-    size, lasting = draw.choice([16, 32]), draw.uniform(30e3, 50e3)
-    job = made(size, pauses={(number, number % 6): lasting for number in range(size)})
-    yield Case("turns", job, Planted.ddp, cause=("pause",), kind="turns")
+    truth, size = planted("turns", ddp, (16, 32, 64), "pause", 0)
+    truth.kind, lasting = "turns", between(20e3, 60e3)
+    # several stop in the same step
+    yield Case(truth, ddp, {"pauses": {(rank, draw.randrange(6)): lasting for rank in range(size)}})
 
-    size = draw.choice([8, 16])
-    rank, lasting, layers = one(size), draw.uniform(6e3, 12e3), draw.choice([32, 64])
-    job = made(size, sleeps={rank: ("load_batch", lasting)})
+    truth, _ = planted("load_batch", ddp, small, "host")
+    truth.named, layers = "load_batch", draw.choice([16, 32, 64])
+    program = partial(ddp, layers=layers, forward=4160 / layers, bucket=(256 << 20) // layers)
+    yield Case(truth, program, {"sleeps": {truth.who[0]: ("load_batch", between(3e3, 15e3))}})
+
+    truth, _ = planted("slow_gpu_fsdp", fsdp, small, "slow_gpu")
+    yield Case(truth, fsdp, {"slow": {truth.who[0]: between(1.08, 1.25)}})
+
+    size, at = draw.choice([32, 64]), draw.randrange(PER_NODE)
+    node, ring = draw.randrange(size // PER_NODE), list(range(at, size, PER_NODE))
+    pair = (ring[node], ring[(node + 1) % len(ring)])
+    yield Case(Truth("slow_adapter", size, ring, ["link"], kind="link"), two_level, {"links": {pair: between(3, 8)}})
+
+    size, stage, way = draw.choice([8, 16, 32]), draw.randrange(3), draw.choice([1, -1])
+    replica = draw.randrange(size // 4)
+    ends = [at * size // 4 + replica for at in (stage, stage + 1)][::way]
+    truth = Truth("slow_pair", size, sorted(ends), ["link"], kind="link")
+    yield Case(truth, pipeline, {"links": {(ends[0], ends[1]): between(8, 20)}})
+
+    truth, size = planted("extra_beside_a_cut", ddp, (8, 16), "gpu_work")
+    truth.named = "metrics"
+    cut = draw.choice([rank for rank in range(size) if rank not in truth.who])
+    yield Case(truth, ddp, {"extra": {truth.who[0]: between(3e3, 12e3)}, "cut": {cut: between(0.35, 0.7)}})
+
+    size, stage, by = draw.choice([8, 16, 32]), draw.randrange(4), between(1.4, 1.9)
+    truth = Truth("slow_stage", size, [stage], ["stage"], kind="stage")
+    yield Case(truth, partial(pipeline, factors={stage: by}))
+
+    truth, _ = planted("slow_gpu_pipeline", pipeline, (16, 32), "slow_gpu")
+    yield Case(truth, pipeline, {"slow": {truth.who[0]: between(1.15, 1.4)}})
+
+    truth, size = planted("hot_expert", ddp, (8, 16, 32), "larger gpu_work")
+    by = between(1.5, 2.2)
+    loads = [by if rank in truth.who else 1 - (by - 1) / (size - 1) for rank in range(size)]
+    truth.us = 6 * 600 * (by - 1 + (by - 1) / (size - 1))
+    yield Case(truth, partial(experts, loads=lambda _: loads))
+
+    size = draw.choice([16, 32])
+    many_slow = draw.sample(range(size), round(between(0.55, 0.7) * size))
+    truth = Truth("most_are_slower", size, sorted(many_slow), ["slow_gpu"])
+    yield Case(truth, ddp, {"slow": dict.fromkeys(many_slow, between(1.12, 1.3))})
+
+    truth, _ = planted("slow_cpu", launching, (8, 16), "calls")
+    truth.kind = "lost"
+    yield Case(truth, launching, {"slow_host": {truth.who[0]: between(1.5, 2.0)}})
+
+    size = draw.choice([32, 64])
+    node = draw.randrange(size // PER_NODE)
+    members = list(range(node * PER_NODE, (node + 1) * PER_NODE))
     yield Case(
-        "load_batch", job, lambda job: job.ddp(layers, 130, 90), who=frozenset({rank}), us=lasting, cause=("host",)
+        Truth("slow_node", size, members, ["slow_gpu"]), ddp, {"slow": dict.fromkeys(members, between(1.08, 1.2))}
     )
 
-    size = draw.choice([16, 32])
-    rank, by = one(size), draw.uniform(1.12, 1.25)
-    job = made(size, slow={rank: by})
-    yield Case("fsdp_slow", job, Planted.fsdp, who=frozenset({rank}), us=(by - 1) * 22_000, cause=("slow_gpu",))
+    truth, _ = planted("two_causes", ddp, small, "slow_gpu host", 2)
+    first, second = draw.sample(truth.who, 2)
+    truth.named = "save_checkpoint"
+    how = {"slow": {first: between(1.12, 1.3)}, "sleeps": {second: ("save_checkpoint", between(4e3, 9e3))}}
+    yield Case(truth, ddp, how)
 
-    size, group, by = draw.choice([32, 64]), one(PER_NODE), draw.uniform(5, 9)
-    job = made(size)
-    ring = frozenset(range(group, size, PER_NODE))
-    yield Case(
-        "slow_group", job, lambda job: job.two_level(slow_group=group, by=by), who=ring, us=6 * 300 * (by - 1),
-        cause=("link",), kind="link",
+    truth, _ = planted("pause", ddp, many, "pause")
+    yield Case(truth, ddp, {"pauses": {(truth.who[0], draw.randrange(6)): between(30e3, 90e3)}})
+
+    truth, _ = planted("loader", ddp, (8, 16), "loader")
+    yield Case(truth, ddp, {"sleeps": {truth.who[0]: (LOADER, between(4e3, 16e3))}}, strays=True)
+
+    truth, _ = planted("slow_gpu_tensor", tensor, (8, 16, 32), "slow_gpu")
+    yield Case(truth, tensor, {"slow": {truth.who[0]: between(1.1, 1.25)}})
+
+    truth, _ = planted("larger_batch", ddp, small, "larger")
+    yield Case(truth, ddp, {"loads": {truth.who[0]: between(1.2, 1.5)}})
+
+    programs: tuple[tuple[Program, tuple[int, ...]], ...] = (
+        (ddp, small), (fsdp, small), (two_level, (32, 64)), (pipeline, small), (tensor, small), (launching, (8, 16)),
+        (partial(experts, loads=lambda _: [1.0] * 32), small),
     )  # fmt: skip
-
-    size, takes, stage = draw.choice([8, 16]), draw.uniform(1500, 3000), one(3)
-    job = made(size)
-    pair = frozenset({stage * size // 4, (stage + 1) * size // 4})
-    yield Case(
-        "slow_pair", job, lambda job: job.pipeline(slow_link=(stage, takes)), who=pair, us=16 * (takes - 40),
-        cause=("link",), kind="link",
-    )  # fmt: skip
-
-    size, lasting = 8, draw.uniform(4e3, 12e3)
-    rank, other = draw.sample(range(size), 2)
-    job = made(size, extra={rank: lasting}, cut={other: draw.uniform(0.35, 0.65)})
-    yield Case("extra_beside_a_cut", job, Planted.ddp, who=frozenset({rank}), us=lasting, cause=("gpu_work",))
-
-    size, stage = draw.choice([8, 16]), one(4)
-    by = draw.uniform(1.4, 1.8)
-    job = made(size)
-    yield Case(
-        "slow_stage", job, lambda job: job.pipeline(stage_factor={stage: by}), who=frozenset({stage}), cause=("stage",),
-        kind="stage",
-    )  # fmt: skip
-
-    size = draw.choice([16, 32])
-    rank, by = one(size), draw.uniform(1.2, 1.4)
-    job = made(size, slow={rank: by})
-    yield Case("pipeline_rank", job, Planted.pipeline, who=frozenset({rank}), us=(by - 1) * 24_300, cause=("slow_gpu",))
-
-    size = 16
-    hot = one(size)
-    job = made(size)
-    loads = [1.8 if number == hot else 1 - 0.8 / 15 for number in range(size)]
-    yield Case(
-        "hot_expert", job, lambda job: job.moe(lambda _: loads), who=frozenset({hot}), us=6 * 600 * (0.8 + 0.8 / 15),
-        cause=("larger", "gpu_work"),
-    )  # fmt: skip
-
-    size = 16
-    job = made(size)
-    hots = [one(size) for _ in range(6)]
-
-    def another(layer: int) -> list[float]:
-        return [2.2 if number == hots[layer] else 1 - 1.2 / 15 for number in range(16)]
-
-    yield Case("hot_in_turn", job, lambda job: job.moe(another), frozenset(hots), cause=("uneven",), kind="uneven")
-
-    size, many = 16, draw.sample(range(16), 10)
-    by = draw.uniform(1.15, 1.3)
-    job = made(size, slow=dict.fromkeys(many, by))
-    yield Case("majority", job, Planted.ddp, who=frozenset(many), us=(by - 1) * 13_080, cause=("slow_gpu",))
-
-    size = draw.choice([8, 16])
-    rank, by = one(size), draw.uniform(1.6, 2.0)
-    job = made(size, slow_host={rank: by})
-    yield Case("slow_cpu", job, Planted.launching, who=frozenset({rank}), us=(by - 1) * 800 * 11.3, cause=("calls",))
-
-    size, node = draw.choice([32, 64]), one(4)
-    by = draw.uniform(1.1, 1.2)
-    members = range(node * PER_NODE, node * PER_NODE + PER_NODE)
-    job = made(size, slow=dict.fromkeys(members, by))
-    yield Case("slow_node", job, Planted.ddp, who=frozenset(members), us=(by - 1) * 13_080, cause=("slow_gpu",))
-
-    size = draw.choice([8, 16, 32])
-    rank, lasting = one(size), draw.uniform(4e3, 12e3)
-    job = made(size, extra={rank: lasting})
-    yield Case("extra", job, Planted.fsdp, who=frozenset({rank}), us=lasting, cause=("gpu_work",))
-
-    size = draw.choice([8, 16, 32])
-    rank, step, lasting = one(size), draw.randrange(1, 6), draw.uniform(40e3, 80e3)
-    job = made(size, pauses={(rank, step): lasting})
-    yield Case("pause", job, Planted.ddp, who=frozenset({rank}), us=lasting / 6, cause=("pause",))
-
-    size, lasting = draw.choice([8, 16]), draw.uniform(8e3, 16e3)
-    rank = one(size)
-    job = made(size, sleeps={rank: ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", lasting)})
-    yield Case("loader", job, Planted.ddp, who=frozenset({rank}), us=lasting, cause=("loader",), strays=2)
-
-    size = draw.choice([16, 32])
-    rank, by = one(size), draw.uniform(1.15, 1.25)
-    job = made(size, slow={rank: by})
-    yield Case("tensor_rank", job, Planted.tensor, who=frozenset({rank}), us=(by - 1) * 7_440, cause=("slow_gpu",))
-
-    programs = ("ddp", "fsdp", "two_level", "pipeline", "tensor", "launching")
     for number in range(20):
-        size = draw.choice([8, 16, 32])
-        program = programs[number % len(programs)]
-        if program == "two_level":
-            size = 32
-        how: dict[str, Any] = {}
-        if number % 4 == 1:
-            how["cut"] = {one(size): draw.uniform(0.35, 0.65)}
+        program, sizes = programs[number % len(programs)]
+        size = draw.choice(sizes)
+        how = {}
+        if number % 3 == 1:
+            how["cut"] = {draw.randrange(size): between(0.3, 0.8) for _ in range(draw.choice([1, 2]))}
         if number % 4 == 3:
-            how["beside"] = {one(size): 1.13}
-        job = made(size, **how)
+            how["beside"] = {draw.randrange(size): 1.14}
+        name = getattr(program, "__name__", "experts")
         yield Case(
-            f"even_{number}_{program}{''.join('_' + key for key in how)}", job, getattr(Planted, program), even=True
+            Truth(f"even_{number}_{name}{''.join('_' + key for key in how)}", size, [], [], kind="even"), program, how
         )
+
+
+def make(seed: int, folder: Path, only: tuple[str, ...]) -> None:
+    """Simulates the jobs, and writes what is true of them."""
+    truths = []
+    draw = random.Random(f"clocks {seed}")
+    for number, case in enumerate(cases(seed)):
+        truth, how = case.truth, dict(case.how)
+        nodes = [(draw.uniform(-4e5, 4e5), draw.uniform(-40, 40)) for _ in range(0, truth.ranks, PER_NODE)]
+        if draw.random() < 0.6:
+            how["clocks"] = {rank: nodes[rank // PER_NODE] for rank in range(truth.ranks)}
+        noise = draw.uniform(0.01, 0.03)
+        if only and not truth.name.startswith(only):
+            continue
+        job = Job(truth.ranks, seed=1000 * seed + number, noise=noise, **how).run(case.program)
+        if how.keys() & {"slow", "throttled", "slow_host", "extra", "sleeps", "pauses", "loads", "links"}:
+            truth.lost_us = job.lost_us
+        took = [us for key, us in job.planted.items() if us and (truth.kind == "link" or key in truth.who)]
+        if truth.kind == "link":
+            truth.us = sum(took) / job.steps
+        elif truth.kind in ("lost", "turns"):
+            truth.us = truth.lost_us
+        elif took:
+            truth.us = sum(took) / len(took) / job.steps
+        target = folder / truth.name
+        paths = job.write(target)
+        job.write_hosts(target)
+        if case.strays:
+            for place, name in enumerate(("old_rank0.json", "rank1.pt.trace (1).json")):
+                (target / name).write_bytes(paths[place].read_bytes())
+        truths.append(asdict(truth))
+        print(truth.name, flush=True)
+    (folder / "truth.json").write_text(json.dumps(truths, indent=1))
 
 
 @dataclass
 class Said:
     """What is said of a job."""
 
-    who: frozenset[int]
+    who: set[int]
     us: float | None
-    causes: tuple[str, ...]
-    words: tuple[str, ...]
+    causes: set[str]
+    names: set[str]
+    words: list[str]
 
 
-def said(case: Case, folder: Path) -> Said:
-    """What the program says of the job when its folder is opened."""
-    from concurrent.futures import ThreadPoolExecutor
-
+def said(folder: Path, truth: Truth) -> Said:
+    """What the program says of the recordings in a folder."""
     import polars as pl
 
-    from tracetui.analysis.findings.declared.jobs import S24, S26
+    from tracetui.analysis.findings.declared.jobs import S26
     from tracetui.analysis.ranks.files.reading import read
-    from tracetui.analysis.ranks.job import jobs, uneven_all_to_all
+    from tracetui.analysis.ranks.job import jobs
     from tracetui.analysis.ranks.sentences import answer
     from tracetui.parsers.runs.opening import find_ranks
 
-    case.run()
-    case.job.write(folder)
-    for number in range(case.strays):
-        content = (folder / f"rank{number}.pt.trace.json").read_bytes()
-        (folder / (f"rank{number}.pt.trace (1).json" if number else "old_rank0.json")).write_bytes(content)
     files, _ = find_ranks(str(folder))
     with ThreadPoolExecutor(1) as here:
         told = read(files, None, executor=here)
-    for rank, _, why in told.problems:
-        print(f"rank {rank}: {why.splitlines()[0]}")
     found = jobs(told.ranks)
     job = found[0]
-    late, turns = job.answers.program, job.answers.turns
+    late, turns, last = job.answers.program, job.answers.turns, job.answers.recording
     causes = {one.cause.kind for one in late if one.cause is not None}
-    who, us = {one.rank for one in late}, late[0].named_ns / 1e3 if late else None
-    last = job.answers.recording
+    names = {one.cause.name for one in late if one.cause is not None and one.cause.name}
+    who = {one.rank for one in late}
+    us = sum(one.named_ns for one in late) / len(late) / 1e3 if late else None
     if last is not None and last.cause is not None and last.cause.kind == "calls":
         who, causes = who | {last.rank}, causes | {"calls"}
         made = job.lost_by_rank.filter((pl.col("rank") == last.rank) & (pl.col("cause") == "calls"))
         us = made["lost_ns"].sum() / 1e3
-    if case.kind == "link" and job.links.height:
-        # a pair may be slow in both directions
-        told_of = {frozenset(ranks) for ranks in job.links["ranks"].to_list()}
-        who |= {rank for one in told_of for rank in one}
+    if job.links.height:
+        who |= {rank for ranks in job.links["ranks"].to_list() for rank in ranks}
         us, causes = job.links["more_ns"].sum() / 1e3, causes | {"link"}
-    if case.kind == "stage":
+    if truth.kind == "stage":
         stages = job.pipeline.sort("own_gpu_ns", descending=True)
         most, mean = stages["own_gpu_ns"][0], stages["own_gpu_ns"].mean()
         if 100 * (most - mean) / most >= S26.thresholds["uneven_percent"].value:
-            who, causes = who | {stages["stage"][0]}, {"stage"}
-    if case.kind == "uneven":
-        uneven = uneven_all_to_all(job)
-        if uneven is not None and uneven.percent >= S24.thresholds["uneven_percent"].value:
-            causes.add("uneven")
+            who, causes = who | {stages["stage"][0]}, causes | {"stage"}
     if turns is not None:  # nobody is named by himself
         causes.add("pause" if turns.part == "silent" else turns.part)
         us = turns.lost_ns / 1e3
-    return Said(frozenset(who), us, tuple(sorted(causes)), tuple(answer(found)))
+        who |= {-1} if truth.kind != "turns" else set()
+    return Said(who, us, causes, names, list(answer(found)))
+
+
+def look(folder: Path, only: tuple[str, ...], *, words: bool) -> None:
+    """Prints what is said of each job beside what is true, and how often it is right."""
+    right: dict[str, list[bool]] = defaultdict(list)
+    for truth in [Truth(**one) for one in json.loads((folder / "truth.json").read_text())]:
+        if only and not truth.name.startswith(only):
+            continue
+        began = time.process_time()
+        told = said(folder / truth.name, truth)
+        who = told.who == set(truth.who) and not (truth.kind == "even" and told.causes)
+        much = not truth.us or (told.us is not None and abs(told.us - truth.us) <= 0.25 * truth.us)
+        why = not truth.cause or (
+            bool(set(truth.cause) & told.causes) and (not truth.named or truth.named in told.names)
+        )
+        if truth.kind == "even":
+            right["even"].append(who)
+        else:
+            for name, good in (("who", who), ("how much", who and much), ("why", who and why)):
+                right[name].append(good)
+        marks = "".join(letter if good else "-" for letter, good in zip("wmc", (who, much, why), strict=True))
+        print(
+            f"{marks} {truth.name:28} {truth.ranks:3} ranks  planted {truth.who} {truth.us:8,.0f} us (lost"
+            f" {truth.lost_us:,.0f})  said {sorted(told.who)} {told.us or 0:8,.0f} us"
+            f" {', '.join(sorted(told.causes | told.names))} ({time.process_time() - began:.1f} s)",
+            flush=True,
+        )
+        if words:
+            print(*(f"      {text}" for text in told.words), sep="\n")
+    print(*(f"{name} {sum(found)}/{len(found)}" for name, found in right.items()), sep=", ")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("do", choices=["make", "look"])
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", nargs="*", help="cases whose names begin so")
-    parser.add_argument("--keep", type=Path, help="where the files stay; by default they don't")
+    parser.add_argument("--only", nargs="*", default=(), help="cases whose names begin so")
     parser.add_argument("--words", action="store_true", help="print what is said, too")
     given = parser.parse_args()
-    right: dict[str, list[bool]] = defaultdict(list)
-    for case in cases(given.seed):
-        if given.only and not case.name.startswith(tuple(given.only)):
-            continue
-        began = time.process_time()
-        with tempfile.TemporaryDirectory() as made:
-            folder = (given.keep or Path(made)) / case.name
-            folder.mkdir(parents=True)
-            told = said(case, folder)
-        # of ranks that are hot in some layer any may be named
-        same = told.who <= case.who if case.kind == "uneven" else told.who == case.who
-        who = same and (case.kind == "turns") == ("pause" in told.causes and not told.who)
-        right["even" if case.even else "who"].append(who)
-        much = case.us is None or (told.us is not None and abs(told.us - case.us) <= 0.25 * case.us)
-        why = not case.cause or bool(set(case.cause) & set(told.causes))
-        if not case.even:
-            right["how much"].append(who and much)
-            right["why"].append(who and why)
-        marks = "".join(letter if good else "-" for letter, good in zip("wmc", (who, much, why), strict=True))
-        print(
-            f"{marks} {case.name:24} {case.job.size:3} ranks  planted {sorted(case.who)} {case.us or 0:9,.0f} us"
-            f"  said {sorted(told.who)} {told.us or 0:9,.0f} us {', '.join(told.causes)}"
-            f"  ({time.process_time() - began:.1f} s)",
-            flush=True,
-        )
-        if given.words:
-            print(*(f"      {text}" for text in told.words), sep="\n")
-    print(*(f"{name} {sum(found)}/{len(found)}" for name, found in right.items()), sep=", ")
+    if given.do == "make":
+        given.folder.mkdir(parents=True, exist_ok=True)
+        make(given.seed, given.folder, tuple(given.only))
+    else:
+        look(given.folder, tuple(given.only), words=given.words)
     return 0
 
 

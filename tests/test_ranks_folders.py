@@ -10,8 +10,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from rank_traces import Job as MadeJob
-from rank_traces import Plant
+from simulated_job import GZIP, three_d
+from simulated_job import Job as Simulated
 
 from tracetui.analysis.ranks.of_run import jobs_of, ranks_of
 from tracetui.analysis.ranks.sentences import answer, in_title
@@ -35,7 +35,7 @@ LATE = 2
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base") / "job"
-    MadeJob(ranks=4, plants=(Plant(LATE, "gpu", 4000),)).write(folder)
+    Simulated(4, 3, extra={LATE: 4000}).run(three_d).write(folder, GZIP)
     return folder
 
 
@@ -73,8 +73,8 @@ def test_ranks_are_told_by_their_headers_wherever_they_lie(base: Path, tmp_path:
 
 def test_of_two_jobs_in_a_folder_the_other_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "both"
-    MadeJob(ranks=2).write(folder)
-    for path in MadeJob(ranks=2, seed=5).write(tmp_path / "other"):
+    Simulated(2, 3).run(three_d).write(folder, GZIP)
+    for path in Simulated(2, 3, seed=5).run(three_d).write(tmp_path / "other", GZIP):
         shutil.copy(path, folder / f"other_{path.name}")
     files, problems = find_ranks(folder)
     assert len(files) == 2
@@ -116,22 +116,22 @@ def test_a_rank_that_was_cut_gives_waiting_per_step_of_what_was_matched(base: Pa
     shutil.copytree(base, folder)
     path = folder / "rank1.pt.trace.json.gz"
     document = json.loads(gzip.decompress(path.read_bytes()))
-    second = next(event["ts"] for event in document["traceEvents"] if event["name"] == "ProfilerStep#5")
+    second = next(event["ts"] for event in document["traceEvents"] if event["name"] == "ProfilerStep#11")
     document["traceEvents"] = [event for event in document["traceEvents"] if event["ts"] < second]
     path.write_bytes(gzip.compress(json.dumps(document).encode()))
     (whole,), (cut,) = (jobs_of(open_path(place, cache=False)) for place in (base, folder))
-    assert (cut.shared, cut.called_steps, cut.step_count) == ((4,), 1, 3)
+    assert (cut.shared, cut.called_steps, cut.step_count) == ((10,), 1, 3)
     assert cut.kinds["per_step"].to_list() == whole.kinds["per_step"].to_list() == [4]
     for name in ("transfer_ns", "wait_ns"):
         assert cut.kinds[name][0] == pytest.approx(whole.kinds[name][0], rel=0.02)
     waits = cut.ranks.join(whole.ranks, on="rank").select((pl.col("wait_ns") / pl.col("wait_ns_right")).alias("share"))
     assert waits["share"][0] == pytest.approx(1, rel=0.02)
-    assert any("Rank 1 has 1 of 3 steps: collectives are matched in step 4" in said for said in answer((cut,)))
+    assert any("Rank 1 has 1 of 3 steps: collectives are matched in step 10" in said for said in answer((cut,)))
 
 
 def test_clocks_that_differ_by_hours_change_nothing(tmp_path: Path) -> None:
-    how = {"ranks": 4, "ranks_per_host": 2, "plants": (Plant(LATE, "gpu", 4000),), "seq": False}
-    MadeJob(**how, clocks=((0.0, 0.0), (2.5 * 3600e6, 30.0))).write(tmp_path)  # type: ignore[arg-type]
+    clocks = dict.fromkeys((2, 3), (2.5 * 3600e6, 30.0))
+    Simulated(4, 3, extra={LATE: 4000}, clocks=clocks).run(three_d).write(tmp_path)
     (job,) = jobs_of(open_path(tmp_path, cache=False))
     assert [one.rank for one in job.answers.program] == [LATE]
     assert job.collectives.height == 12

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rank_traces import Job as MadeJob
-from rank_traces import Plant
+from simulated_job import GZIP, three_d
+from simulated_job import Job as Simulated
 
 from tracetui.analysis.ranks.files.reading import of_store
 from tracetui.analysis.ranks.files.store import MAGIC, Store, packed
@@ -29,7 +29,7 @@ LATE = 5
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("parts") / "job"
-    MadeJob(ranks=7, plants=(Plant(LATE, "gpu", 4000),)).write(folder)
+    Simulated(7, 3, extra={LATE: 4000}).run(three_d).write(folder, GZIP)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rank_summaries import STEP_NS, TRANSFER_NS, Made
-from rank_traces import Job as MadeJob
-from rank_traces import Plant
+from simulated_job import FIRST_STEP, LOADER, three_d
+from simulated_job import Job as Simulated
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
@@ -24,21 +25,26 @@ from tracetui.analysis.ranks.sentences import answer, brief
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.parsers import Run, open_path
 
-Recorded = tuple[MadeJob, "Run", Job]
+Recorded = tuple[Simulated, "Run", Job]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recorded]:
     """Writes and reads a simulated job."""
 
-    def make(**how: object) -> Recorded:
-        truth = MadeJob(**how)  # type: ignore[arg-type]
+    def make(size: int = 4, program: dict[str, object] | None = None, **how: object) -> Recorded:
+        truth = Simulated(size, 3, **how).run(partial(three_d, **(program or {})))  # type: ignore[arg-type]
         folder = tmp_path_factory.mktemp("job")
         truth.write(folder)
         run = open_path(folder, cache=False)
         return truth, run, combine([summarise(trace) for trace in run.traces])
 
     return make
+
+
+def recorded(truth: Simulated) -> list[int]:
+    """Who came last to each collective of the recorded steps, in the order of time."""
+    return [last for _, _, last, _, step in sorted(truth.met, key=lambda one: one[0]) if step >= 0]
 
 
 def said_of(run: Run) -> tuple[Finding, ...]:
@@ -172,32 +178,32 @@ def test_missing_ranks_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "amount", "cause", "name"),
+    ("plant", "amount", "cause", "name"),
     [
-        ("gpu", 4000, "gpu_work", "planted_work"),
-        ("host", 3000, "host", "planted_work"),
-        ("loader", 3000, "loader", ""),
-        ("gc", 20_000, "pause", ""),
-        ("throttled", 1.3, "slow_gpu", ""),
+        ({"extra": {1: 4000}}, 4000, "gpu_work", "metrics"),
+        ({"sleeps": {1: ("load_batch", 3000)}}, 3000, "host", "load_batch"),
+        ({"sleeps": {1: (LOADER, 3000)}}, 3000, "loader", ""),
+        ({"pauses": {(1, 1): 20_000}}, None, "pause", ""),
+        ({"slow": {1: 1.3}}, None, "slow_gpu", ""),
     ],
 )
 def test_a_planted_cause_is_found(
-    made: Callable[..., Recorded], kind: str, amount: float, cause: str, name: str
+    made: Callable[..., Recorded], plant: dict[str, object], amount: float | None, cause: str, name: str
 ) -> None:
-    truth, _, job = made(ranks=3, plants=(Plant(1, kind, amount),))
+    _, _, job = made(3, contention=1.0, gpu_noise=0.0, **plant)
     (late,) = job.answers.program
     assert late.cause is not None
     assert (late.rank, late.cause.kind, late.cause.name) == (1, cause, name)
-    if kind in ("gpu", "host", "loader"):
+    if amount is not None:
         assert late.late_ns == pytest.approx(amount * 1e3, rel=0.02)
-    if kind == "gc":
-        assert late.cause.step == truth.steps // 2 + 4
+    if cause == "pause":
+        assert late.cause.step == FIRST_STEP + 1
     assert job.answers.recording is not None
     assert job.answers.recording.rank == 1
 
 
 def test_lateness_in_many_short_calls_names_nobody(made: Callable[..., Recorded]) -> None:
-    _, run, job = made(ranks=3, plants=(Plant(1, "launches", 400),))
+    _, run, job = made(3, slow_host={1: 40})
     assert job.answers.program == ()
     assert job.answers.recording is not None
     assert job.answers.recording.cause is not None
@@ -209,7 +215,7 @@ def test_lateness_in_many_short_calls_names_nobody(made: Callable[..., Recorded]
 
 
 def test_even_jobs_name_nobody(made: Callable[..., Recorded]) -> None:
-    for how in ({"stages": 2}, {"tensor": 2}, {"light": True, "ran_ahead": 1, "seq": False}):
+    for how in ({"program": {"stages": 2}}, {"program": {"tensor": 2}}, {"light": True, "before": 1}):
         _, run, job = made(**how)
         assert job.answers.program == ()
         assert job.answers.recording is None
@@ -218,7 +224,7 @@ def test_even_jobs_name_nobody(made: Callable[..., Recorded]) -> None:
 
 def test_chains_lead_to_their_root(made: Callable[..., Recorded]) -> None:
     """Rank 1 sends late, so 3, 5 and 7 do, and all of them come late to their gradients."""
-    _, _, job = made(ranks=8, stages=4, seq=False, plants=(Plant(1, "host", 5000),))
+    _, _, job = made(8, {"stages": 4}, sleeps={1: ("load_batch", 5000)})
     assert job.answers.recording is not None
     assert job.answers.recording.rank == 1
     gradients = job.collectives.filter((pl.col("kind") == "all_reduce") & (pl.col("late_ns") > 1_000_000))
@@ -228,30 +234,25 @@ def test_chains_lead_to_their_root(made: Callable[..., Recorded]) -> None:
 
 def test_a_light_recording_that_ran_ahead(made: Callable[..., Recorded]) -> None:
     """No steps, no arguments, and the work of a step before the window: own GPU time alone would name the others."""
-    truth, run, job = made(light=True, ran_ahead=1, seq=False, plants=(Plant(2, "gpu", 4000),))
+    truth, run, job = made(light=True, before=1, extra={2: 4000})
     assert not run.main.steps.height
     assert job.step_count == 0
-    assert job.collectives.height == len(truth.truth["last"])
+    assert job.collectives.height == len(recorded(truth))
     assert [late.rank for late in job.answers.program] == [2]
-    assert job.collectives["last_rank"].to_list() == [last for _, last, _ in truth.truth["last"]]
+    assert job.collectives["last_rank"].to_list() == recorded(truth)
 
 
 def test_who_came_last_is_what_was_simulated(made: Callable[..., Recorded]) -> None:
-    truth, _, job = made(
-        ranks=8,
-        ranks_per_host=4,
-        seq=False,
-        clocks=((0.0, 0.0), (2300.0, 80.0)),
-        plants=(Plant(5, "host", 4000), Plant(3, "gpu", 9000)),
-    )
+    clocks = dict.fromkeys(range(4, 8), (2300.0, 80.0))
+    truth, _, job = made(8, clocks=clocks, sleeps={5: ("load_batch", 4000)}, extra={3: 9000})
     assert not job.one_clock
-    assert job.collectives["last_rank"].to_list() == [last for _, last, _ in truth.truth["last"]]
+    assert job.collectives["last_rank"].to_list() == recorded(truth)
     assert job.residual_ns is not None
     assert job.residual_ns < 5_000  # ends lie up to 4 µs apart
 
 
 def test_the_critical_path_is_on_the_late_rank(made: Callable[..., Recorded]) -> None:
-    _, _, job = made(plants=(Plant(2, "gpu", 4000),))
+    _, _, job = made(extra={2: 4000})
     assert job.path["rank"][0] == 2
     assert job.path["percent"][0] > 95
     whole = (job.calls["end"].max() - job.calls["begin"].min()) / 3  # type: ignore[operator]
@@ -262,7 +263,7 @@ def test_the_critical_path_is_on_the_late_rank(made: Callable[..., Recorded]) ->
 
 
 def test_stages_and_bubbles(made: Callable[..., Recorded]) -> None:
-    _, run, job = made(ranks=4, stages=4, stage_factors=(1, 1, 1.5, 1))
+    _, run, job = made(4, {"stages": 4, "factors": (1, 1, 1.5, 1)})
     assert job.pipeline["stage"].to_list() == [0, 1, 2, 3]
     assert job.pipeline["micro_batches"].to_list() == [4] * 4
     assert job.pipeline["ideal_percent"][0] == pytest.approx(100 * 3 / 7)
@@ -273,7 +274,7 @@ def test_stages_and_bubbles(made: Callable[..., Recorded]) -> None:
 
 
 def test_small_buckets_and_missing_ranks(made: Callable[..., Recorded], tmp_path: Path) -> None:
-    truth = MadeJob(buckets=40, bucket_bytes=1 << 19)
+    truth = Simulated(4, 3, bandwidths=(30.0, 45.0)).run(partial(three_d, buckets=40, size=1 << 19))
     paths = truth.write(tmp_path)
     paths[3].unlink()
     run = open_path(tmp_path, cache=False)
@@ -285,9 +286,10 @@ def test_small_buckets_and_missing_ranks(made: Callable[..., Recorded], tmp_path
 
 def test_ranks_of_two_jobs_are_told_and_not_compared(tmp_path: Path) -> None:
     """Two ranks of one job and the other two of another: as many, and no collective in common."""
-    (tmp_path / "other").mkdir()
-    ours = MadeJob(bucket_bytes=1 << 19).write(tmp_path)
-    theirs = MadeJob(bucket_bytes=3 << 18).write(tmp_path / "other")
+    ours, theirs = (
+        Simulated(4, 3).run(partial(three_d, size=size)).write(tmp_path / name)
+        for size, name in ((1 << 19, ""), (3 << 18, "other"))
+    )
     for rank in (2, 3):
         theirs[rank].replace(ours[rank])
     run = open_path(*(ours[rank] for rank in range(4)), cache=False)

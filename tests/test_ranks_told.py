@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from chrome_file import ChromeFile
 from rank_summaries import STEP_NS, Made
-from rank_traces import Job as MadeJob
-from rank_traces import Plant
+from simulated_job import Job as Simulated
+from simulated_job import three_d
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
@@ -32,7 +32,7 @@ from tracetui.parsers.trace import Source, Trace, TraceInfo
 
 def summaries(folder: Path, **how: object) -> list[RankSummary]:
     """Of a simulated job."""
-    MadeJob(**how).write(folder)  # type: ignore[arg-type]
+    Simulated(4, 3, **how).run(three_d).write(folder)  # type: ignore[arg-type]
     return [summarise(trace) for trace in open_path(folder, cache=False).traces]
 
 
@@ -72,16 +72,14 @@ def test_a_rank_that_was_cut_after_few_steps_takes_none_from_the_others() -> Non
 
 
 def test_pythons_own_collector_is_known_by_its_function(tmp_path: Path) -> None:
-    found = summaries(tmp_path, ranks=3, plants=(Plant(1, "host", 3000, "<built-in function collect>"),))
+    found = summaries(tmp_path, sleeps={1: ("<built-in function collect>", 3000)})
     (late,) = job_of(found).answers.program
     assert late.cause is not None
     assert late.cause.kind == "collection"
 
 
 def test_a_stop_that_the_other_recording_lacks_is_not_the_programs(tmp_path: Path) -> None:
-    stopped = [
-        replace(one, recorded_pass="rich") for one in summaries(tmp_path / "a", plants=(Plant(1, "gc", 20_000),))
-    ]
+    stopped = [replace(one, recorded_pass="rich") for one in summaries(tmp_path / "a", pauses={(1, 1): 20_000})]
     even = [replace(one, recorded_pass="light") for one in summaries(tmp_path / "b")]
     again = [replace(one, recorded_pass="light") for one in stopped]
     rich, _ = jobs([*stopped, *even])
@@ -98,7 +96,7 @@ def test_a_stop_that_the_other_recording_lacks_is_not_the_programs(tmp_path: Pat
 
 def test_a_stop_in_one_step_is_a_share_of_the_recorded_step(tmp_path: Path) -> None:
     """A clean step is the median of several, which has nothing of it: the share would be all of the step."""
-    found = [replace(one, clean_step_ns=(9_000_000,)) for one in summaries(tmp_path, plants=(Plant(1, "gc", 60_000),))]
+    found = [replace(one, clean_step_ns=(9_000_000,)) for one in summaries(tmp_path, pauses={(1, 1): 60_000})]
     job = job_of(found)
     (late,) = job.answers.program
     assert late.cause is not None

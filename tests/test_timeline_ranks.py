@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from rank_traces import Job as MadeJob
-from rank_traces import Plant
+from simulated_job import Job as Simulated
+from simulated_job import three_d
 
 from tracetui.analysis.ranks.job import jobs
 from tracetui.analysis.ranks.one_rank import ranks_timeline
@@ -24,8 +24,8 @@ from tracetui.parsers import Run, open_path
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Four ranks on two hosts whose clocks are 5 s apart and drift; rank 2 has more GPU work."""
     folder = tmp_path_factory.mktemp("job")
-    plants = (Plant(2, "gpu", 3000),)
-    MadeJob(ranks=4, plants=plants, clocks=((0.0, 0.0), (5e6, 40.0)), ranks_per_host=2).write(folder)
+    clocks = dict.fromkeys((2, 3), (5e6, 40.0))
+    Simulated(4, 3, extra={2: 3000}, clocks=clocks).run(three_d).write(folder)
     return open_path(folder, cache=False)
 
 
@@ -117,7 +117,7 @@ def test_ranks_that_are_not_there_are_said_so(typed: str) -> None:
 
 
 def test_a_folder_of_light_recordings_has_them_too(tmp_path: Path) -> None:
-    MadeJob(ranks=2, light=True).write(tmp_path)
+    Simulated(2, 3, light=True).run(three_d).write(tmp_path)
     run = open_path(tmp_path, cache=False)
     found = ranks_timeline(run, run.traces)
     assert found is not None

@@ -19,6 +19,7 @@ from tracetui.analysis.scope import Scope
 from tracetui.app.charts.heat import heat_map, signs, span
 from tracetui.app.reports.content.job import drawable, first_drawn
 from tracetui.app.views.ranks import arrivals_of_one, arrivals_page, ranks_page
+from tracetui.app.widgets.frame_table import heated
 
 JOB = recorded("chrome/ddp_vit_small_2ranks")
 
@@ -153,11 +154,20 @@ def test_of_many_ranks_the_late_one_is_the_first_and_its_picture_stands_out():
     arrivals = arrivals_page(job, 0, ascii=True).frame
     assert arrivals.height == 24
     assert set(arrivals["last_rank"]) == {33}
-    # 40 ranks in 24 columns: rank 33 is among the neighbours of column 33 * 24 // 40
-    assert {text.index("%") for text in arrivals["drawn"]} == {19}
+    # ten nodes of four have two columns each: rank 33 is in the first of the ninth
+    assert {(text.index("%"), len(text)) for text in arrivals["drawn"]} == {(16, 20)}
+    # of 40 ranks in 24 columns it is among the neighbours of column 33 * 24 // 40
+    unknown = replace(job, ranks=job.ranks.with_columns(host=pl.lit(None, pl.String)))
+    assert {text.index("%") for text in arrivals_page(unknown, 0, ascii=True).frame["drawn"]} == {19}
     one = arrivals_of_one(job, arrivals.row(0, named=True), ascii=True).frame
     assert one["rank"][0] == 33
     assert one["drawn"][0].strip(" ") == "#" * one["drawn"][0].count("#")
+
+
+@pytest.mark.parametrize("picture", ["▁▅█ ▁", ".+% ."])
+def test_what_is_high_in_a_picture_is_coloured(picture):
+    middle = [(picture[1], "changed"), (picture[2], "added")]
+    assert heated(picture) == [(picture[0], ""), *middle, (picture[3:], "")]
 
 
 def test_a_rank_beside_the_median_has_numbers_of_its_step_and_work_by_name():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from as_json import report
 from made_run import SGEMM, Made
-from rank_traces import Job as MadeJob
-from rank_traces import Plant
 from sample_runs import recorded
+from simulated_job import Job as Simulated
+from simulated_job import three_d
 from test_ranks_recorded import found as recorded_jobs
 
 from tracetui.analysis.dependencies.costs import transfers
@@ -131,14 +131,14 @@ def test_the_mean_stands_beside_a_median_that_hides_long_steps() -> None:
 OWN = Limit("host", "Waits for the CPU, not the GPU (steps 4-6).")
 
 
-def made(folder: Path, *plants: Plant) -> Job:
-    MadeJob(ranks=4, plants=plants).write(folder)
+def made(folder: Path, **plant: object) -> Job:
+    Simulated(4, 3, **plant).run(three_d).write(folder)  # type: ignore[arg-type]
     (job,) = jobs([summarise(trace) for trace in open_path(folder, cache=False).traces])
     return job
 
 
 def test_a_rank_that_waits_for_a_late_one_waits_for_nothing_else(tmp_path: Path) -> None:
-    job = made(tmp_path, Plant(2, "gpu", 14_000))
+    job = made(tmp_path, extra={2: 14_000})
     said = in_its_job(OWN, job, 0)
     assert said.kind == "ranks"
     assert said.sentence.startswith("Waits for rank 2, which is late in the program: of a step as recorded it waits ")
@@ -169,9 +169,9 @@ def test_a_rank_that_comes_last_in_the_recording_alone_is_said_so() -> None:
     assert "In its job, of a step as recorded it waits " in kept.sentence
 
 
-@pytest.mark.parametrize(("kind", "amount"), [("gpu", 14_000), ("host", 12_000)])
-def test_the_report_of_each_rank_agrees_with_its_job(tmp_path: Path, kind: str, amount: float) -> None:
-    MadeJob(ranks=4, plants=(Plant(2, kind, amount),)).write(tmp_path)
+@pytest.mark.parametrize("plant", [{"extra": {2: 14_000}}, {"sleeps": {2: ("load_batch", 12_000)}}])
+def test_the_report_of_each_rank_agrees_with_its_job(tmp_path: Path, plant: dict[str, object]) -> None:
+    Simulated(4, 3, **plant).run(three_d).write(tmp_path)  # type: ignore[arg-type]
     found = report(open_path(tmp_path, cache=False), sections=("ranks", "overview"))
     assert found["run"]["job"]["said"][0].startswith("In the program rank 2 has ")
     for trace in found["run"]["traces"]:

@@ -159,18 +159,24 @@ def slow_links(facts: Facts, _: Limits) -> list[Finding]:
     found = []
     for row, text in zip(job.links.iter_rows(named=True), sentences.link_words(job)[: sentences.NAMED], strict=False):
         bound = gain.of_share(row["more_ns"], facts.page_step.ns)
+        by_size = row["usual_ns"] == row["most_ns"]
+        of = f"its bytes over {row['link']}, at most" if by_size else "the median of its like"
         found.append(
             bound.finding(
                 text.removesuffix("."),
                 evidence(
                     ("its median transfer", row["transfer_ns"], "ns", Query("ranks:transfers")),
-                    ("the median of its like", row["usual_ns"], "ns", Query("ranks:transfers")),
+                    (of, row["usual_ns"], "ns", Query("ranks:transfers")),
                     ("transfers per step", row["per_step"], "", Query("ranks:transfers")),
                     ("its bandwidth", row["busbw_gbps"] and row["busbw_gbps"] * 1e9, "byte/s"),
-                    ("bandwidth of the others", row["usual_busbw_gbps"] and row["usual_busbw_gbps"] * 1e9, "byte/s"),
+                    (
+                        "bandwidth at that time" if by_size else "bandwidth of the others",
+                        row["usual_busbw_gbps"] and row["usual_busbw_gbps"] * 1e9,
+                        "byte/s",
+                    ),
                 ),
                 f"{words.number(row['per_step'])} × ({words.ns(row['transfer_ns'])} - {words.ns(row['usual_ns'])})",
-                threshold="1.5 times as long as the median of its like, and 2 % of the step more",
+                threshold=f"1.5 times as long as {of}, and 2 % of the step more",
             )
         )
     return found

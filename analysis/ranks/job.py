@@ -135,10 +135,12 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     shared = tables.shared_steps(present)
     matched = match(present, shared)
     strange = {present[place].rank for place in strangers(matched.calls, present)}
-    if strange:
+    if strange and not any(matched.group_ranks):
+        matched = matched.without_groups()  # ranks of several groups contradict each other as those of several jobs do
+    elif strange:
         whole = combine([one for rank, one in chosen.items() if rank not in strange])
         missing = tuple(rank for rank in whole.missing if rank not in strange)
-        return replace(whole, strange=tuple(sorted(strange)), missing=missing)
+        return replace(whole, strange=tuple(sorted(strange.union(whole.strange))), missing=missing)
     clocks = fit(matched.calls, present)
     found = waiting(matched.calls, clocks)
     per_step = tables.rank_steps(present, found)
@@ -167,7 +169,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         collectives=collectives,
         calls=tables.calls(found),
         waits=who_for_whom(found),
-        kinds=tables.kinds(collectives, max(_middle(called), 1)),
+        kinds=tables.kinds(collectives, found, max(_middle(called), 1)),
         clocks=clocks.fitted,
         residual_ns=clocks.residual_ns if np.isfinite(clocks.residual_ns) else None,
         one_clock=clocks.one,

@@ -48,7 +48,7 @@ LOST: dict[str, pl.DataType] = {
 }
 OTHER = "other"
 NO_STEP = -(1 << 62)
-"""In arrays, of calls that no step launched."""
+"""In arrays, of calls that no step launched, and of those whose launch is not recorded."""
 
 
 class Lost(Struct, frozen=True):
@@ -95,27 +95,44 @@ def _more(found: Waiting, peers: Ints) -> NDArray[np.float64]:
 
     Ranks of one role launch the same collectives in the same order, so the n-th of a step is compared with the n-th.
     """
-    frame = found.calls.select(
-        "place", "step", "kind", "launched", "begin",
-        peers=pl.Series(peers[found.calls["place"].to_numpy()]),
-        gpu=pl.col("own_gpu_ns"), silent=pl.col("silent_ns"), loader=pl.col("loader_ns").fill_null(0),
-        blocked=pl.col("blocked_ns"),
-    ).with_row_index("row").sort("place", "launched", "begin", nulls_last=False)  # fmt: skip
-    since = pl.col("launched") - pl.col("launched").shift(1).over("place")
-    frame = frame.select(
-        "row", "peers", "step", "kind", *PARTS[:CALLS],
-        calls=(since - pl.col("silent") - pl.col("loader") - pl.col("blocked")).clip(0),
-        order=pl.int_range(pl.len()).over("place", "step"),
-    )  # fmt: skip
-    slot = np.zeros(frame.height, np.int64)
-    for name in ("peers", "step", "order", "kind"):
-        code = frame[name].rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+    calls = found.calls
+    place = calls["place"].to_numpy()
+    gpu, silent, blocked = (
+        calls[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        for name in ("own_gpu_ns", "silent_ns", "blocked_ns")
+    )
+    loader = calls["loader_ns"].fill_null(0).to_numpy()
+    # work whose launch is not recorded comes first
+    launched = calls["launched"].fill_null(NO_STEP).to_numpy()
+    by_launch = np.lexsort((calls["begin"].to_numpy(), launched, place))
+    after, before = by_launch[1:], by_launch[:-1]
+    told = (place[after] == place[before]) & (launched[before] != NO_STEP)
+    since = np.full(place.size, np.nan)
+    since[after] = np.where(told, launched[after] - launched[before], np.nan)
+    slot = np.zeros(place.size, np.int64)
+    step = _codes(calls["step"])
+    for code in (peers[place], step, _place_in(place * (int(step.max()) + 1) + step, by_launch), _codes(calls["kind"])):
         slot = slot * (int(code.max()) + 1) + code
     order = np.argsort(slot, kind="stable")
-    result = np.zeros((frame.height, len(PARTS)))
-    for at, name in enumerate(PARTS):
-        result[frame["row"].to_numpy(), at] = _above_middle(frame[name].cast(pl.Float64).to_numpy(), slot, order)
+    result = np.empty((place.size, len(PARTS)))
+    for at, values in enumerate((gpu, silent, loader, np.maximum(since - silent - loader - blocked, 0))):
+        result[:, at] = _above_middle(values.astype(np.float64), slot, order)
     return result
+
+
+def _codes(column: pl.Series) -> Ints:
+    """A number for each value."""
+    found: Ints = column.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+    return found
+
+
+def _place_in(code: Ints, order: Ints) -> Ints:
+    """How many of the same code come before each in this order."""
+    together = order[np.argsort(code[order], kind="stable")]
+    first = np.flatnonzero(np.r_[True, np.diff(code[together]) != 0])
+    found = np.empty(code.size, np.int64)
+    found[together] = np.arange(code.size) - np.repeat(first, np.diff(np.r_[first, code.size]))
+    return found
 
 
 def _above_middle(values: NDArray[np.float64], slot: Ints, order: Ints) -> NDArray[np.float64]:

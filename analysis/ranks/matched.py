@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.clocks import MOST_DRIFT
@@ -171,9 +171,7 @@ SIGNATURE = (
     pl.col("element_type"),
 )
 """What is the same for one collective on all ranks."""
-_TELLING = (
-    "place", "group_id", "channel", "seq", "kind", "bytes_in", "bytes_out", "element_type", "step", "begin", "end",
-)  # fmt: skip
+_TELLING = ("place", "group_id", "channel", "seq", "step", "begin", "end")
 _BY = pl.Enum(["seq", "order"])
 NO_STEP = -1
 ALONE = -1 << 40
@@ -185,7 +183,9 @@ def keyed(frame: pl.DataFrame) -> pl.DataFrame:
 
     They are found on the columns that tell them, which are sorted and copied some times.
     """
-    found = _keyed(frame.select(*_TELLING).with_row_index("row")).sort("row")
+    signature = pl.struct(*SIGNATURE).hash()
+    told = frame.select(*_TELLING, signature=pl.when(_known()).then(signature).otherwise(0)).with_row_index("row")
+    found = _keyed(told).sort("row")
     return frame.drop("element_type").with_columns(found["key"], found["by"])
 
 
@@ -194,6 +194,8 @@ def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     # a group that has numbers on some ranks only (work queued before the window lacks them) is numbered where it can be
     # sends and receives are counted by each rank for itself
     numbered = pl.col("seq").is_not_null() & (pl.col("channel") < 0)
+    if not frame.select(numbered.any()).item():
+        return _from_the_end(frame)
     with_seq = frame.filter(numbered)
     with_seq = with_seq.with_columns(key=pl.col("seq") * AGAIN + _again(with_seq), by=pl.lit("seq"))
     without = frame.filter(~numbered)
@@ -201,7 +203,7 @@ def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     lone = without.join(counted, on=list(where), how="semi")
     lone = lone.with_columns(key=-1 - pl.int_range(pl.len()), by=pl.lit("seq"))  # each by itself: matched with nothing
     by_order = _from_the_end(without.join(counted, on=list(where), how="anti"))
-    return pl.concat([part.select("row", "key", pl.col("by").cast(_BY)) for part in (with_seq, lone, by_order)])
+    return pl.concat([*(part.select("row", "key", pl.col("by").cast(_BY)) for part in (with_seq, lone)), by_order])
 
 
 def _again(frame: pl.DataFrame) -> pl.Series:
@@ -214,24 +216,24 @@ def _again(frame: pl.DataFrame) -> pl.Series:
 
 
 def _from_the_end(frame: pl.DataFrame) -> pl.DataFrame:
-    """Order counted back from the last call of each rank, moved where that does not fit."""
+    """Order counted back from the last call of each rank, moved where that does not fit: row, key and by."""
     mine = ("place", "group_id", "channel")
-    frame = frame.sort(*mine, "begin")
+    frame = frame.drop("seq").sort(*mine, "begin").drop("begin")
     back = pl.len().over(*mine) - 1 - pl.int_range(pl.len()).over(*mine)
-    frame = frame.with_columns(key=back.cast(pl.Int64), by=pl.lit("order"))
+    frame = frame.with_columns(key=back.cast(pl.Int64))
     for (group, channel), places in _unsteady(frame).items():
         frame = _moved(frame, group, channel, places)
-    return frame
+    return frame.select("row", "key", by=pl.lit("order", _BY))
 
 
 def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
     """By group and channel: the places that don't fit the others as they stand; all where sizes differ."""
     where = ("group_id", "channel")
-    codes = frame.select("place", *where, "key", "end", "step", signature=pl.struct(*SIGNATURE).hash(), known=_known())
-    away = codes.with_columns(
+    away = frame.select(
+        "place", *where, "end",
         away=pl.col("end") - pl.col("end").median().over(*where, "key"),
         other=pl.col("step") != pl.col("step").median().over(*where, "key"),
-    )
+    )  # fmt: skip
     mine = (*where, "place")
     third = pl.len() // 3
     ends = away.group_by(mine, maintain_order=True).agg(
@@ -256,7 +258,8 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
     )
     off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS) | (pl.col("other") > 0.5).fill_null(value=False)
     loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
-    signatures = codes.filter("known").group_by(*where, "key").agg(pl.col("signature").n_unique())
+    known = pl.col("signature") != 0
+    signatures = frame.group_by(*where, "key").agg(pl.col("signature").filter(known).n_unique())
     mixed = signatures.filter(pl.col("signature") > 1).select(*where).unique()
     odd = by_rank.join(mixed, on=list(where), how="semi")
     found: dict[tuple[int, int], list[int]] = {}
@@ -283,11 +286,8 @@ def _moved(frame: pl.DataFrame, group: int, channel: int, places: list[int]) -> 
     """
     here = (frame["group_id"] == group) & (frame["channel"] == channel)
     rows = np.flatnonzero(here.to_numpy())
-    part = frame[rows.tolist()]
-    place, key, end = (part[name].to_numpy() for name in ("place", "key", "end"))
-    step = part["step"].fill_null(NO_STEP).to_numpy()
-    hashed = part.select(pl.struct(*SIGNATURE).hash()).to_series().to_numpy()
-    signature = np.where(part.select(_known()).to_series().to_numpy(), hashed, 0)
+    place, key, end, signature = (frame[name].to_numpy()[rows] for name in ("place", "key", "end", "signature"))
+    step = frame["step"].fill_null(NO_STEP).to_numpy()[rows]
     every, counts = np.unique(place, return_counts=True)
     steady = np.where(np.isin(every, places), 0, counts)
     reference = place == every[(steady if steady.any() else counts).argmax()]
@@ -458,6 +458,11 @@ class Matched(Struct, frozen=True):
         why = self.unmatched["reason"]
         return known and not self.calls.height and len(why) > 0 and why.is_in([NOT_EVERYWHERE, DIFFERENT]).all()
 
+    def without_groups(self) -> Matched:
+        """The same with every call unmatched, since its group is not recorded."""
+        told = _counted(self.calls, NO_GROUP)
+        return structs.replace(self, calls=self.calls.clear(), unmatched=pl.concat([self.unmatched, told]), by="")
+
 
 def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matched:
     """Matches the collectives of all ranks.
@@ -475,11 +480,7 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
         nonlocal frame
         gone = frame.filter(rows)
         if gone.height:
-            of_step = pl.col("step").is_in(list(steps)) if steps else pl.lit(value=True)
-            counted = gone.group_by("rank").agg(
-                count=pl.len().cast(pl.Int64), exposed_ns=pl.col("exposed_ns").filter(of_step).sum().cast(pl.Int64)
-            )
-            lost.append(counted.select("rank", pl.lit(reason).alias("reason"), "count", "exposed_ns"))
+            lost.append(_counted(gone, reason, steps))
             frame = frame.filter(~rows)
 
     shared = pl.col("coalesced").fill_null(value=False)
@@ -508,6 +509,15 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
         frame = frame.with_columns(instance=pl.col("instance").rle_id().cast(pl.Int64))
     unmatched = pl.concat(lost).sort("rank", "reason") if lost else pl.DataFrame(schema=UNMATCHED)
     return Matched(frame.drop("odd", "by"), known.names, known.ranks, unmatched, parts, by)
+
+
+def _counted(gone: pl.DataFrame, reason: str, steps: Sequence[int] = ()) -> pl.DataFrame:
+    """How many calls of each rank are not matched for this reason (`UNMATCHED`)."""
+    of_step = pl.col("step").is_in(list(steps)) if steps else pl.lit(value=True)
+    counted = gone.group_by("rank").agg(
+        count=pl.len().cast(pl.Int64), exposed_ns=pl.col("exposed_ns").filter(of_step).sum().cast(pl.Int64)
+    )
+    return counted.select("rank", pl.lit(reason).alias("reason"), "count", "exposed_ns")
 
 
 def _with_exchanges(frame: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_count, format_ns, format_percent, spans
+from tracetui.analysis.base.number_format import format_bytes, format_count, format_ns, format_percent, spans
 from tracetui.analysis.ranks.late import STEP_PERCENT, Late
 from tracetui.analysis.ranks.work import CAUSES, Cause
 
@@ -206,10 +206,13 @@ def link_words(job: Job) -> list[str]:
         speeds = ""
         if row["busbw_gbps"] and row["usual_busbw_gbps"]:
             speeds = f" ({row['busbw_gbps']:.1f} GB/s where the others have {row['usual_busbw_gbps']:.1f})"
+        usual = f"where the median of {format_count(row['like'])} like it takes {format_ns(row['usual_ns'])}{speeds}"
+        if row["usual_ns"] == row["most_ns"]:
+            size = f"{format_bytes(row['bytes'])} over {row['link']}"
+            usual = f"where {size} take {format_ns(row['least_ns'])} to {format_ns(row['most_ns'])}"
         found.append(
             f"A link is slow: {row['kind']} {'from' if pair else 'of'} {who} ({row['group']}) takes"
-            f" {format_ns(row['transfer_ns'])}, where the median of {format_count(row['like'])} like it takes"
-            f" {format_ns(row['usual_ns'])}{speeds}: {format_ns(row['more_ns'])} more {_per(job)}."
+            f" {format_ns(row['transfer_ns'])}, {usual}: {format_ns(row['more_ns'])} more {_per(job)}."
         )
     if job.links.height > NAMED:
         found.append(f"{format_count(job.links.height - NAMED)} more links are slow.")

@@ -297,13 +297,15 @@ def collectives(found: Waiting, names: tuple[str, ...]) -> pl.DataFrame:
     return whole.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items()).sort("begin", "instance")
 
 
-def kinds(collected: pl.DataFrame, steps: int) -> pl.DataFrame:
+def kinds(collected: pl.DataFrame, found: Waiting, steps: int) -> pl.DataFrame:
     """Collectives by kind, group and size (`KINDS`), of which each rank takes part in one group.
 
-    Groups of one name that stand for other ranks are one row with the mean of them: they work at the same time.
+    Groups of one name that stand for other ranks are one row with the mean of them: they work at the same time. A rank
+    may wait on several streams at once, as a stage does for both of its neighbours: no moment counts twice.
 
     Args:
         collected: `COLLECTIVES`.
+        found: the waiting.
         steps: what "per step" divides by.
     """
     if not collected.height:
@@ -318,10 +320,21 @@ def kinds(collected: pl.DataFrame, steps: int) -> pl.DataFrame:
             collectives=pl.len(),
             per_step=pl.len() / per,
             transfer_ns=pl.col("transfer_ns").sum() / per,
-            wait_ns=pl.col("wait_ns").sum() / per,
-            exposed_ns=pl.col("exposed_ns").sum() / per,
             moved_ns=pl.col("transfer_ns").median(),
+            instances=pl.col("instance"),
         )
     )
+    row = np.empty(found.first.size, np.int64)
+    row[table["instances"].explode().to_numpy()] = np.repeat(np.arange(table.height), table["instances"].list.len())
+    place = found.calls["place"].to_numpy()
+    ranks = int(place.max()) + 1
+    cell = row[found.instance] * ranks + place
+    waits, transfers = found.stood
+    exposed = found.calls["exposed_ns"].to_numpy()
+    summed = {"wait_ns": waits, "exposed_ns": np.minimum(exposed, waits + transfers)}
+    takes_part = np.bincount(cell, minlength=table.height * ranks) > 0
+    for name, ns in summed.items():
+        sums = np.where(takes_part, np.bincount(cell, ns, table.height * ranks), np.nan).reshape(-1, ranks)
+        table = table.with_columns(pl.Series(name, np.nanmedian(sums, axis=1) / steps).fill_nan(None))
     table = with_bandwidth(table, None).sort("transfer_ns", "kind", descending=[True, False])
     return table.select(pl.col(name).cast(dtype) for name, dtype in KINDS.items())

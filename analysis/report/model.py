@@ -682,11 +682,14 @@ class SlowLink(Struct, frozen=True, kw_only=True):
     bytes: int | None
     per_step: float
     transfer_us: float | None
-    usual_us: Annotated[float | None, Meta(description="the median of its like")]
+    usual_us: Annotated[float | None, Meta(description="the median of its like; `most_us` where that says more")]
     like: Annotated[int, Meta(description="how many links are alike, itself among them")]
     more_us: Annotated[float | None, Meta(description="per step, all its transfers over the usual one")]
     busbw_gbps: float | None
     usual_busbw_gbps: float | None
+    link: Annotated[str | None, Meta(description="what connects its GPUs, all on one host")]
+    least_us: Annotated[float | None, Meta(description="what its bytes take over that link at least")]
+    most_us: Annotated[float | None, Meta(description="the same at most; null where that was never measured")]
 
 
 class Unmatched(Struct, frozen=True, kw_only=True):

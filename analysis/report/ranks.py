@@ -188,6 +188,8 @@ def _job(found: Sequence[Job]) -> model.Job | None:
                 transfer_us=us(row.pop("transfer_ns")),
                 usual_us=us(row.pop("usual_ns")),
                 more_us=us(row.pop("more_ns")),
+                least_us=us(row.pop("least_ns")),
+                most_us=us(row.pop("most_ns")),
                 busbw_gbps=known(row.pop("busbw_gbps")),
                 usual_busbw_gbps=known(row.pop("usual_busbw_gbps")),
                 **row,

@@ -362,10 +362,16 @@ def host_link_of(run: Run | None, trace: Trace) -> Link | None:
 
 def _known(kind: str, run: Run | None, trace: Trace) -> Link | None:
     device = known_device([trace], run.manifest if run else None)
-    if device is None or device.name is None:
+    return None if device is None or device.name is None else link_named(device.name, kind)
+
+
+def link_named(gpu: str, kind: str = "link") -> Link | None:
+    """What connects GPUs of this name with each other; None where it is not in the table."""
+    row = next((row for row in table()[kind] if re.search(row["match"], gpu)), None)
+    if row is None:
         return None
-    row = next((row for row in table()[kind] if re.search(row["match"], device.name)), None)
-    return None if row is None else Link(row["name"], row["gbs"] * 1e9, row.get("ranks", 8), row["source"])
+    measured = row.get("reached"), row.get("latency_us", 0.0) / 1e6
+    return Link(row["name"], row["gbs"] * 1e9, row.get("ranks", 8), row["source"], *measured)
 
 
 def own_gpus(manifest: RunManifest, state: PowerState) -> tuple[GpuState, ...]:

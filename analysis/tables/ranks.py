@@ -20,7 +20,7 @@ RANKS = Table(
             about="whether it is late in the program, by its excess",
         ),
         Field(
-            "drawn", "Steps", width=12, priority=0,
+            "drawn", "Steps", width=12, priority=0, heat=True,
             about="one number step by step, a column each, between its least and its largest of all ranks; of more"
             " steps than columns, the largest of neighbours",
         ),
@@ -130,9 +130,10 @@ ARRIVALS = Table(
         Field("group", "Group", width=8, priority=4, null=True, about="what the process group is called"),
         Field("bytes", "Bytes", "bytes", priority=2, null=True, about="the larger of what goes in and what comes out"),
         Field(
-            "drawn", "Late by rank", width=13, priority=0,
+            "drawn", "Late by rank", width=13, priority=0, heat=True,
             about="how late each rank came, a column each in the order of ranks, up to the latest of all collectives;"
-            " of more ranks than columns, the latest of neighbours; a gap for ranks that take no part",
+            " of more ranks than columns, the latest of neighbours, node by node where these are known; a gap for ranks"
+            " that take no part",
         ),
         Field(
             "last_rank", "Last", "number", width=4, type="whole", priority=0, null=True,

@@ -36,6 +36,8 @@ class Field:
     """Whether it takes a share of the remaining room, as far as its texts need it."""
     bar: bool = False
     """Whether it is a share that the screen also draws as a bar."""
+    heat: bool = False
+    """Whether its text is a picture, whose highest signs the screen also colours."""
     short: str = ""
     """Frame column with the short form of a name."""
     mark: str = ""

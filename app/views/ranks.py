@@ -101,17 +101,38 @@ def arrivals_page(job: Job, zero: int, *, ascii: bool) -> Page:
     frame = job.collectives
     if not frame.height:
         return Page.of(ARRIVALS, frame, empty=NOTHING)
-    pictures = heat_map(job.calls, "instance", "rank", "late_ns", WIDTH, ascii=ascii, from_zero=True)
+    nodes = node_columns(job)
+    calls = job.calls.with_columns(at="rank") if nodes is None else job.calls.join(nodes, on="rank")
+    pictures = heat_map(calls, "instance", "at", "late_ns", WIDTH, ascii=ascii, from_zero=True)
     texts = pl.Series([pictures.get(number, "") for number in frame["instance"].to_list()], dtype=pl.String)
     frame = frame.with_columns(at_ns=pl.col("begin") - zero, drawn=texts)
+    title = "Late by rank" if nodes is None else "Late by node"
     columns = tuple(
-        replace(field, width=max(field.width, min(_widest(pictures), WIDTH))) if field.name == "drawn" else field
+        replace(field, title=title, width=max(field.width, min(_widest(pictures), WIDTH)))
+        if field.name == "drawn"
+        else field
         for field in filled(ARRIVALS.columns, frame)
     )
     limit = "" if job.one_clock or job.residual_ns is None else f"arrivals are told to {format_ns(job.residual_ns)}"
     return Page.of(
         ARRIVALS, frame, key="at_ns", columns=columns, note=limit or "how late each rank came to each collective"
     )
+
+
+def node_columns(job: Job) -> pl.DataFrame | None:
+    """Where each rank stands in a picture of more ranks than it has columns: as many for each node, none for two.
+
+    Returns:
+        ``rank`` and ``at``; None where all ranks have a column, or their nodes are not known.
+    """
+    table = job.ranks.select("rank", "host")
+    if table.height <= WIDTH or table["host"].null_count():
+        return None
+    first = pl.col("rank").min().over("host")
+    table = table.with_columns(node=first.rank("dense") - 1)
+    each = max(WIDTH // table["node"].n_unique(), 1)
+    place = pl.int_range(pl.len()).over("node") * each // pl.len().over("node")
+    return table.select("rank", at=pl.col("node") * each + place)
 
 
 def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
@@ -13,6 +14,8 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tracetui.analysis.base import number_format
+from tracetui.app.charts.cells import EIGHTHS
+from tracetui.app.charts.heat import ASCII
 from tracetui.app.keys import commands
 from tracetui.app.tables import columns as column_specs
 from tracetui.app.tables.columns import Placed, cell_text
@@ -46,6 +49,16 @@ STATUS_STYLES = {
     "added": "added", "removed": "removed", "changed": "changed",
     "late": "added", "last": "changed", "invalid": "added", "critical": "added", "warning": "changed",
 }  # fmt: skip
+
+
+def heated(picture: str) -> list[tuple[str, str]]:
+    """The picture in stretches of one style: what is more than three quarters of the largest, and more than half."""
+    styles = {sign: style for signs in (EIGHTHS[1:], ASCII) for sign, style in zip(signs, HEAT, strict=True)}
+    return [("".join(part), style) for style, part in groupby(picture, key=lambda sign: styles.get(sign, ""))]
+
+
+HEAT = ("", "", "", "", "changed", "changed", "added", "added")
+"""By eighth of the largest value, as `charts.heat` draws it."""
 
 
 class FrameTable(Arranged, can_focus=True):
@@ -348,7 +361,8 @@ class FrameTable(Arranged, can_focus=True):
             text, key = self._cell(position, placed, value)
             if fitting.cell_width(text) > placed.width:
                 text = self._fit(text, placed)
-            cells.append((fitting.pad(text, placed.width, right=placed.column.right), key))
+            text = fitting.pad(text, placed.width, right=placed.column.right)
+            cells.extend(heated(text) if placed.column.heat else [(text, key)])
             if placed.bar:
                 share = float(value) / 100 if isinstance(value, (int, float)) else 0.0
                 cells.append((" " + fitting.bar(share, placed.bar, ascii=self.ascii), "bar"))
