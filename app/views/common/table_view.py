@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
+from tracetui.app.tables import totals
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
 from tracetui.app.views.common.page import Page, PageState, note_text
@@ -134,6 +135,7 @@ class TableView(RowsView):
         page = state.page
         self.blank(page.empty or f"No {page.noun} here." if not page.frame.height else "")
         self.host.configure_columns(page.id, page.columns)
+        self.table.per_call = page.unit == totals.WORDS["call"]
         self.table.plant(page.frame, expanded=state.expanded)
         self.table.load(
             page.frame,
@@ -214,7 +216,7 @@ class TableView(RowsView):
             if state is not None and not state.page.alone:
                 labels["table.next"] = self._table_place
         elif state is not None:
-            labels["go.in"] = state.page.inside or "details"
+            labels["go.in"] = "open or close" if self.table.on_group else state.page.inside or "details"
             frame = state.page.frame
             timed = "at_ns" in frame.columns and frame["at_ns"].null_count() < frame.height
             if state.page.id in ("launches", "host_launches", "collective_calls") and timed:  # ncu knows durations only
@@ -290,7 +292,10 @@ class TableView(RowsView):
     # --- in and out
 
     def action_drill(self) -> None:
-        """Opens what is inside the row, or its details."""
+        """Opens the rows that the row stands for, what is inside it, or its details."""
+        if self.table.on_group:
+            self.table.action_fold()
+            return
         state, row = self.state, self.table.current
         if state is None or row is None:
             self.host.say("There are no rows here")
