@@ -125,7 +125,7 @@ def with_folded(frame: pl.DataFrame, groups: Sequence[Folded], *, per_call: bool
             if not per_call or name in _WHOLE:
                 row[name] = of[name].sum() if of.height else None
             elif calls in frame.columns and of[calls].sum():
-                row[name] = (of[name] * of[calls]).sum() / of[calls].sum()
+                row[name] = float((of[name] * of[calls]).sum()) / float(of[calls].sum())
         if "delta_ns" in row and None not in (row["a_ns"], row["b_ns"]):
             row["delta_ns"] = row["b_ns"] - row["a_ns"]
             row["delta_percent"] = 100 * row["delta_ns"] / row["a_ns"] if row["a_ns"] else None

@@ -350,9 +350,9 @@ class TableView(RowsView):
             self.app.call_later(self.host.show_in_timeline, "device", cast("int", row["row"]))
         elif state.page.id in _WITH_FRAME and cast("int", row["row"]) >= 0:
             self.app.call_later(self.host.show_in_timeline, str(row["frame"]), cast("int", row["row"]))
-        elif state.page.id == "gaps":
+        elif state.page.id in ("gaps", "gap_causes"):
             start = cast("int", row["start"])
-            lasting = cast("int", row["duration_ns"])
+            lasting = cast("int", row.get("longest_ns", row["duration_ns"]))
             self.app.call_later(self.host.show_gap, cast("int | None", row["device"]), start, start + lasting)
         elif state.page.id == "host_launches":
             host = self.session.trace().host
