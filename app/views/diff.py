@@ -102,6 +102,11 @@ class DiffView(CountedView):
         whole = replace(self.session.scope, window=None)
         return select(self.session.trace("a"), whole), select(self.session.trace("b"), whole)
 
+    @property
+    def base(self) -> str:
+        """Which steps of both are compared."""
+        return ", ".join(f"{side} {of.describe()}" for side, of in zip("AB", self._sides(), strict=True))
+
     def root(self) -> Page:
         """One of the comparisons."""
         session = self.session
