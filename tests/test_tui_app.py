@@ -742,9 +742,10 @@ async def test_the_list_of_tables_goes_with_the_next_key():
         assert listed()[1 : len(there) + 1] == [f"> {table}" if at == 1 else table for at, table in enumerate(there)]
         await press(pilot, "V", "V")
         assert (app.view.kind, f"table {len(there)}/{len(there)}" in lines(app)[3]) == (there[-1], True)
-        for key in ("escape", "enter"):  # one level: neither the row nor what lies below it
+        for key, depth in (("escape", 1), ("enter", 2)):  # Esc is one level; Enter goes into the row
             await press(pilot, "V", "v", key)
-            assert (app.view.kind, len(app.view._stack), "v next" in screen_text(app)) == (there[-1], 1, False)
+            assert (app.view.kind, len(app.view._stack), "v next" in screen_text(app)) == (there[-1], depth, False)
+        await press(pilot, "escape")
         await press(pilot, "v", "v", "j")
         assert (app.view.kind, app.view.table.cursor, "v next" in screen_text(app)) == (there[1], 1, False)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.app.session import jobs
-    from tracetui.app.session.session import Arranged
+    from tracetui.app.session.session import Arranged, Columns
     from tracetui.app.text.names import Names
     from tracetui.app.widgets.frame_table import FrameTable
 
@@ -279,7 +279,7 @@ class TableView(RowsView):
             shown.display = True
 
     def uses_up(self, key: str) -> bool:
-        """Closes the list of tables on a key that goes to no other; Esc and Enter do nothing else then."""
+        """Closes the list of tables on a key that goes to no other; Esc does nothing else then."""
         shown = self.query("#tables")
         if not any(part.display for part in shown):
             return False
@@ -287,7 +287,7 @@ class TableView(RowsView):
         if command is not None and command.id in ("table.next", "table.previous"):
             return False
         shown.set(display=False)
-        return key in ("escape", "enter")
+        return key == "escape"
 
     # --- in and out
 
@@ -405,12 +405,18 @@ class TableView(RowsView):
         return {state.page.id: state.sort if state.sort != state.page.sort else None for state in self._stack}
 
     def arranged(self) -> Arranged:
-        """Returns the order and the own filter of each page in view; the shared filter is the session's."""
+        """Returns order, own filter and columns of each page in view; the shared filter is the session's."""
         self._remember()
         return {
-            (self.TAB, self.kind, at, state.page.id): (state.sort, state.filter if at or not self.shares_filter else "")
+            (self.TAB, self.kind, at, state.page.id): (
+                state.sort, state.filter if at or not self.shares_filter else "", self._chosen_columns(state.page),
+            )
             for at, state in enumerate(self._stack)
-        }
+        }  # fmt: skip
+
+    def _chosen_columns(self, page: Page) -> Columns:
+        usual = frozenset(column.name for column in page.columns if column.hidden)
+        return self.session.hidden.get(page.id, usual), self.session.pinned.get(page.id, frozenset())
 
     def place(self) -> tuple[str, tuple[PageState, ...]]:
         """The table of this tab, and the pages down to the one in view, each with its filter, order and cursor."""
@@ -436,6 +442,7 @@ class TableView(RowsView):
         self.kind = kind
         self._stack = list(map(copy, states))
         self._show_page()
+        self.keep_columns(self._stack[-1].page.id)
         self.call_after_refresh(self.take_focus)
 
     # --- columns and names
@@ -446,7 +453,7 @@ class TableView(RowsView):
         if state is None:
             return
 
-        def done(choice: tuple[frozenset[str], frozenset[str]] | None) -> None:
+        def done(choice: Columns | None) -> None:
             if choice is not None and choice != before:
                 self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
                 self.table.choose_columns(hidden=choice[0], pinned=choice[1])
