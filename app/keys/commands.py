@@ -201,7 +201,7 @@ _DECLARED: tuple[Command, ...] = (
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view", _IN_TIMELINE,
             rank=12),
     Command("finding.silence", "x", "x", "Silence this finding, with the reason; one that is silenced: restore it",
-            "Table", "silence", "findings", footer="silence", rank=17, line="because"),
+            "Table", "silence", "findings", footer="silence", rank=15, line="because"),
     Command("diff.kernels", "", "", "Compare kernels", "Diff", "show_table('kernels')", "diff"),
     Command("diff.operators", "", "", "Compare operators", "Diff", "show_table('operators')", "diff"),
     Command("diff.modules", "", "", "Compare modules", "Diff", "show_table('modules')", "diff"),
