@@ -137,6 +137,7 @@ class TreeTable(FrameTable):
 
     def _first_levels(self) -> Iterator[int]:
         level, rows = [-1], 0
+        repeating = {group.parent for group in self._groups if group.name}  # beside them all stays closed
         for depth in range(len(self._depth) + 1):
             level = [row for row in level if any(child not in self._below for child in self._children.get(row, ()))]
             below = [child for row in level for child in self._shown.get(row, ())]
@@ -144,7 +145,8 @@ class TreeTable(FrameTable):
             if not below or (rows > FIRST_ROWS and depth > 1):
                 return
             yield from (row for row in level if row >= 0)
-            level = [row for row in below if row < self._own]
+            open_rows = [row for row in level if row not in repeating]
+            level = [child for row in open_rows for child in self._shown.get(row, ()) if child < self._own]
 
     # --- order
 
