@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import re
 import sqlite3
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -176,6 +177,15 @@ def test_gaps_by_cause_add_up_to_all_idle_time(name: str) -> None:
     spans = set(every.select("device", "start", "duration_ns").iter_rows())
     assert set(found.select("device", "start", "longest_ns").iter_rows()) <= spans
     assert not found.select("cause", "host").is_duplicated().any()
+
+
+def test_without_calls_gaps_still_have_a_cause() -> None:
+    trace = trace_of(SAMPLE)
+    unknown = {name: pl.lit(None, trace.device.schema[name]) for name in ("launch", "operator")}
+    sel = select(replace(trace, host=trace.host.clear(), device=trace.device.with_columns(**unknown)))
+    idle = gaps(sel).filter(pl.col("stream").is_null())["duration_ns"].sum()
+    found = gaps_by_cause(sel)
+    assert (set(found["host"]), found["duration_ns"].sum()) == ({UNRECORDED}, idle)
 
 
 def without_line(frame: str) -> str:

@@ -211,10 +211,11 @@ def gaps_by_cause(sel: Selection) -> pl.DataFrame:
     sel = sel.recorded
     every = gaps(sel).filter(pl.col("stream").is_null())
     trace, window = sel.trace, sel.trace.info.window
-    if not every.height or not trace.host.height:
+    if not every.height:
         return pl.DataFrame(schema=CAUSES)
     launches = _ended_by(trace, every)[1]
-    pieces = _pieces(trace, every, lanes_of(trace.host)[np.maximum(launches, 0)])
+    # where no launch is known, the first thread; a recording without calls has none
+    pieces = _pieces(trace, every, np.append(lanes_of(trace.host), 0)[np.maximum(launches, 0)])
     middle, row = ((pieces["begin"] + pieces["end"]) // 2).to_numpy(), pieces["row"].to_numpy()
     ranges = range_names(trace, np.where(row >= 0, row, launches[pieces["gap"].to_numpy()]), middle)
     there = placed(trace, row, middle, ranges, line_at(trace, middle))
@@ -275,7 +276,7 @@ def _pieces(trace: Trace, every: pl.DataFrame, lane: Ints) -> pl.DataFrame:
     rows = rows[np.isin(lanes[rows], lane)]
     rows = rows[np.lexsort((host["start"].to_numpy()[rows], lanes[rows]))]
     start, lasting = host["start"].to_numpy()[rows], host["duration"].fill_null(0).to_numpy()[rows]
-    calls = nest(lanes[rows], start, lasting, LaneClock(int(lanes.max()) + 1, start, start + lasting))
+    calls = nest(lanes[rows], start, lasting, LaneClock(int(lane.max()) + 1, start, start + lasting))
     begin = every["start"].to_numpy()
     end = begin + every["duration_ns"].to_numpy()
     gap, cut = [np.arange(begin.size)], [begin]
