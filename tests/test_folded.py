@@ -43,6 +43,7 @@ def test_names_that_differ_in_one_number_fold_where_the_same_is_inside() -> None
     assert folded(other) == [("blocks.0…10", 6), ("blocks.1…11", 6)]
     assert folded([row for number in range(2) for row in block(f"blocks.{number}", "gemm")]) == []
     assert folded([row for number in range(3) for row in block(f"conv{number}", "gemm")]) == [], "other things"
+    assert folded([row for number in range(3) for row in block(f"b.{number:05000}", "gemm")]) == [], "no number"
 
 
 def test_of_two_numbers_one_may_differ() -> None:
@@ -52,6 +53,7 @@ def test_of_two_numbers_one_may_differ() -> None:
     ]  # fmt: skip
     mixed = ["a.0.b.0", "a.1.b.1", "a.2.b.2"]
     assert folded([row for name in mixed for row in block(name, "gemm")]) == []
+    assert folded([row for _ in range(3) for row in block("b.1", "gemm")]) == [], "their numbers do not differ"
 
 
 def test_numbers_of_kernels_tell_different_kernels_apart() -> None:

@@ -19,8 +19,8 @@ ALWAYS_SHOWN = 5
 """How many of the largest siblings always show: of a thousand different ranges, some must be visible."""
 FEWEST = 3
 """The least number of siblings that get a common row."""
-_NUMBER = re.compile(r"(?<![^\W_])(\d+)(?![^\W_])")
-"""A number that stands by itself: in ``Block_3`` and ``blocks.3``, not in ``conv1``."""
+_NUMBER = re.compile(r"(?<![^\W_])(\d{1,18})(?![^\W_])")
+"""A number that stands by itself: in ``Block_3`` and ``blocks.3``, not in ``conv1``; longer ones are none."""
 _NAMES = ("name", "label", "short_name")
 _TIMES = ("delta_ns", "device_total_ns", "host_total_ns")
 """What a row is about, the first of these that is not 0."""
