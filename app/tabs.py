@@ -42,7 +42,7 @@ TABS = (
     Tab("overview", "Overview", "Over", "1", "overview:OverviewView"),
     Tab("kernels", "Kernels", "Kern", "2", "kernels:KernelsView", _rows(GROUP, UNITS, LAUNCHES, TIMELINE)),
     Tab("operators", "Operators", "Ops", "3", "operators:OperatorsView", _rows(GROUP, UNITS, LAUNCHES, TIMELINE)),
-    Tab("host", "Host", "Host", "4", "host:HostView", _rows(UNITS, TIMELINE)),
+    Tab("host", "Host", "Host", "4", "host:HostView", _rows(GROUP, UNITS, TIMELINE)),
     Tab("modules", "Modules", "Mod", "5", "modules:ModulesView", _rows(UNITS, LAUNCHES, TIMELINE)),
     Tab("counters", "Counters", "Ctrs", "6", "counters:CountersView", _rows()),
     Tab("memory", "Memory", "Mem", "7", "memory:MemoryView", _rows()),

@@ -1,22 +1,29 @@
 """The longest gaps of a GPU, what ran in a stretch by lane, and sampled metrics as curves of the timeline."""
 
+import asyncio
 import gzip
+import re
 import sqlite3
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 import pytest
 from as_json import report
 from laid_out import run_parts
-from sample_runs import recorded, run_of
+from sample_runs import FP32, VIM, recorded, run_of
 
+from tests.tui_pilot import opened, press, screen_text
+from tracetui.analysis.attribution.place import is_own
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.nsys.gpu_samples import sampled
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.facts import events_within, host_during, lanes_within
-from tracetui.analysis.timeline.gaps import GAPS, MOST, UNRECORDED, longest_gaps
+from tracetui.analysis.timeline.gaps import CAUSES, GAPS, MOST, UNRECORDED, gaps_by_cause, longest_gaps
 from tracetui.analysis.timeline.timeline import timeline
 from tracetui.app.charts.lanes import row_runs
 from tracetui.app.reports.layout import Layout
@@ -156,3 +163,82 @@ def test_sampled_metrics_are_curves_of_their_gpu() -> None:
 def test_unrecorded_time_is_said_so() -> None:
     found = longest_gaps(select(trace_of(NSYS)))
     assert UNRECORDED in found["host"].to_list()
+
+
+@pytest.mark.parametrize("name", [SAMPLE, NSYS, "chrome/ddp_vit_small_2ranks", "chrome/gpt_small_ctx256.trace.json.gz"])
+def test_gaps_by_cause_add_up_to_all_idle_time(name: str) -> None:
+    sel = select(trace_of(name))
+    every = gaps(sel).filter(pl.col("stream").is_null())
+    found = gaps_by_cause(sel)
+    assert found.schema == pl.Schema(CAUSES)
+    by_cause = dict(every.group_by("cause").agg(pl.col("duration_ns").sum()).iter_rows())
+    assert dict(found.group_by("cause").agg(pl.col("duration_ns").sum()).iter_rows()) == by_cause
+    assert found["percent"].sum() == pytest.approx(100)
+    spans = set(every.select("device", "start", "duration_ns").iter_rows())
+    assert set(found.select("device", "start", "longest_ns").iter_rows()) <= spans
+    assert not found.select("cause", "host").is_duplicated().any()
+
+
+def test_without_calls_gaps_still_have_a_cause() -> None:
+    trace = trace_of(SAMPLE)
+    unknown = {name: pl.lit(None, trace.device.schema[name]) for name in ("launch", "operator")}
+    sel = select(replace(trace, host=trace.host.clear(), device=trace.device.with_columns(**unknown)))
+    idle = gaps(sel).filter(pl.col("stream").is_null())["duration_ns"].sum()
+    found = gaps_by_cause(sel)
+    assert (set(found["host"]), found["duration_ns"].sum()) == ({UNRECORDED}, idle)
+
+
+def without_line(frame: str) -> str:
+    """The line is the function's first, or one that was sampled."""
+    return re.sub(r"\(\d+\)", "", frame)
+
+
+def test_of_gaps_by_cause_the_host_is_in_the_program_s_own_function() -> None:
+    """Counted anew without trees: which own function of the thread runs between any two moments."""
+    trace = run_of(VIM).main
+    begin = trace.steps["start"][1]
+    sel = select(trace, Scope(window=(begin, begin + trace.steps["duration"][1] // 4)))
+    host = trace.host.with_columns(name=pl.col("name").cast(pl.String), end=pl.col("start") + pl.col("duration"))
+    own = pl.col("name").is_in([name for name in host["name"].unique() if is_own(name)])
+    functions = host.filter(pl.col("kind").eq("python") & own)
+    launched = dict(trace.device.drop_nulls("launch").select("start", "launch").iter_rows())
+    expected: dict[tuple[str, str], int] = {}
+    every = gaps(sel).filter(pl.col("stream").is_null())
+    for start, lasting, cause in every.select("start", "duration_ns", "cause").iter_rows():
+        end = start + lasting
+        thread = host["thread"][launched.get(end, 0)]
+        during = functions.filter(pl.col("thread").eq(thread), pl.col("start") < end, pl.col("end") > start)
+        moments = sorted({start, end, *(t for t in [*during["start"], *during["end"]] if start < t < end)})
+        for one, next_one in pairwise(moments):
+            running = during.filter(pl.col("start") <= one, pl.col("end") >= next_one).sort("start", "duration")
+            if running.height:
+                innermost = without_line(running.sort("start", "duration", descending=[True, False])["name"][0])
+                expected[cause, innermost] = expected.get((cause, innermost), 0) + next_one - one
+    assert every.height > 100
+    assert len(expected) > 10
+    found = gaps_by_cause(sel).filter(pl.col("host").map_elements(is_own, pl.Boolean))
+    found = found.group_by("cause", pl.col("host").map_elements(without_line, pl.String)).agg(
+        pl.col("duration_ns").sum()
+    )
+    assert {(cause, name): ns for cause, name, ns in found.iter_rows()} == expected
+
+
+def test_gaps_are_grouped_by_cause_on_the_screen() -> None:
+    async def drive() -> None:
+        async with opened(FP32, size=(100, 30)) as (app, pilot):
+            app.shell.show_tab("host")
+            await press(pilot, "b")
+            assert "Only the gaps can be grouped" in screen_text(app)
+            await press(pilot, "V", "V", "b")
+            text = screen_text(app)
+            assert "Gaps by cause" in text
+            assert "host_wait" in text
+            assert "vimlike.py(7): forward" in text
+            longest = app.view.table.current["longest_ns"]  # type: ignore[attr-defined]
+            await press(pilot, "enter")
+            assert app.shell.tab == "timeline"
+            assert format_ns(longest) in screen_text(app)
+            await press(pilot, "escape", "backspace")
+            assert "Longest gaps" in screen_text(app)
+
+    asyncio.run(drive())

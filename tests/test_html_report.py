@@ -177,6 +177,18 @@ def test_a_finding_is_told_by_sign_and_word() -> None:
         assert row.formula in article.text
 
 
+def test_of_a_diff_only_the_titles_of_findings_show_at_first() -> None:
+    found = next(one.judged for one in parts_of("diff")[0] if isinstance(one, FindingList)).findings
+    articles = read("diff").all("article")
+    assert len(articles) == len(found) > 0
+    for row, article in zip(found, articles, strict=True):
+        fold = article.all("details")[0]
+        assert "open" not in fold.attributes
+        assert row.title in fold.all("summary")[0].text
+        assert row.formula in fold.text
+        assert row.formula not in fold.all("summary")[0].text
+
+
 @pytest.mark.parametrize("name", [VIM, NCU])
 def test_numbers_sort_by_what_they_were_written_from(name: str) -> None:
     blocks = [one for one in parts_of(name)[0] if isinstance(one, Block) and one.cells]

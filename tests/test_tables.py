@@ -151,7 +151,12 @@ def in_csv(value: Any, field: Field, joined_by: str) -> Any:
 
 
 def equal_but_for_nested(
-    text: str, rows: Iterable[Json], table: Table, before: tuple[str, ...] = (), joined_by: str = "; "
+    text: str,
+    rows: Iterable[Json],
+    table: Table,
+    before: tuple[str, ...] = (),
+    joined_by: str = "; ",
+    after: tuple[str, ...] = (),
 ) -> int:
     """How many cells of the CSV were found to be the rows' values; fails where one is not.
 
@@ -160,15 +165,16 @@ def equal_but_for_nested(
         rows: the same rows in JSON.
         table: declares both.
         before: keys of the CSV's first columns, which the table does not declare.
+        after: keys of its last columns, likewise.
         joined_by: what stands between the words of a list.
     """
     rows = list(rows)
     lines = csv.DictReader(io.StringIO(text))
-    assert tuple(lines.fieldnames or ()) == (*before, *table.csv_header)
+    assert tuple(lines.fieldnames or ()) == (*before, *table.csv_header, *after)
     cells = 0
     for line, item in zip(lines, rows, strict=True):
-        assert tuple(key for key in item if key not in before) == table.keys
-        for key in before:
+        assert tuple(key for key in item if key not in (*before, *after)) == table.keys
+        for key in (*before, *after):
             assert line[key] == ("" if item[key] is None else printable(str(item[key]))), key
         for field in table.data_fields:
             if not field.nested:
@@ -196,12 +202,14 @@ def test_csv_is_what_json_is(found: Callable[[str], Json], name: str) -> None:
             of_tools: dict[str, list[Json]] = {main: []}
             for place, trace in zip(origin, traces, strict=True):
                 mine = of_tools.setdefault(trace["source"]["kind"], [])
-                mine += [{**(place if before else {}), **item} for item in rows_at(trace, table.section or section)]
+                more = {**(place if before else {}), "base": trace["totals_base"]}
+                mine += [{**item, **more} for item in rows_at(trace, table.section or section)]
             rows = next((mine for mine in of_tools.values() if mine), [])  # of one tool: they can be summed
         # grouped kernels stand in the place of the kernels
         grouped = section == "kernel_groups"
         text = report_csv(whole if grouped else by_name, "kernels" if grouped else section)
-        cells += equal_but_for_nested(text, rows, table, before)
+        after = () if section in OF_RUN else ("base",)
+        cells += equal_but_for_nested(text, rows, table, before, after=after)
     assert (cells == 0) == (name in WITHOUT_ROWS)
 
 
@@ -212,8 +220,8 @@ def test_the_csv_of_memory_is_its_holders(found: Callable[[str], Json], name: st
     rows = [item for trace in traces for item in rows_at(trace, "memory.holders")]
     lines = list(csv.DictReader(io.StringIO(report_csv(found(name), "memory"))))
     if rows and len(traces) == 1:
-        assert tuple(lines[0])[-len(holders.csv_header) :] == holders.csv_header
-        figures = set(lines[0]) - set(holders.csv_header)
+        assert tuple(lines[0])[-len(holders.csv_header) - 1 :] == (*holders.csv_header, "base")
+        figures = set(lines[0]) - {*holders.csv_header, "base"}
         assert {"peak_allocated_bytes", "on_gpu", "fragmentation_percent"} <= figures <= set(traces[0]["memory"])
         for line, item in zip(lines, rows, strict=True):
             for field in holders.data_fields:
@@ -226,7 +234,9 @@ def test_the_csv_of_memory_is_its_holders(found: Callable[[str], Json], name: st
 def test_the_csv_of_a_diff_is_what_its_json_is(a: str, b: str, section: str) -> None:
     whole = reported.compared(recorded(a), recorded(b))
     table = COMPARED[section]
-    cells = equal_but_for_nested(diff_csv(whole, section), whole[section], table)
+    runs = {f"{side}_{key}": whole[side][of] for side in "ab" for key, of in (("run", "name"), ("base", "base"))}
+    rows = [{**row, **runs} for row in whole[section]]
+    cells = equal_but_for_nested(diff_csv(whole, section), rows, table, after=tuple(runs))
     assert cells == len(whole[section]) * len(table.csv_header)
 
 

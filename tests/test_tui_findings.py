@@ -170,7 +170,7 @@ async def test_tables_of_a_tab_and_missing_rows(said):
 async def test_y_copies_the_command_to_run_next(said):
     said(Findings((finding("S2", next_command="tracetui profile vim_tiny"), finding("S5"))))
     async with opened(FP32, tab="findings") as (app, pilot):
-        assert "y copy command" in lines(app)[-1]
+        assert "y copy Run  x silence" in lines(app)[-1]
         await press(pilot, "y")
         assert app.clipboard == "tracetui profile vim_tiny"
         await press(pilot, "enter", "y")

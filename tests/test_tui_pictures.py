@@ -11,7 +11,8 @@ from textual.app import App
 
 from tests.tui_pilot import opened, press, screen_text, settle
 from tracetui.analysis.tables.table import Field
-from tracetui.app.widgets.tree_table import TreeTable, small_siblings, with_rests
+from tracetui.app.tables.folded import small_siblings, with_folded
+from tracetui.app.widgets.tree_table import TreeTable
 
 
 def screen(drive: Callable[[], Awaitable[None]]) -> None:
@@ -113,11 +114,10 @@ def test_small_siblings_stand_behind_one_row() -> None:
     shown = {row for row in range(1, 13) if row not in rests[0].rows}
     assert {frame["percent"][row] for row in shown} == {30.0, 0.2}
     assert len(shown) == 5
-    last = with_rests(frame, rests, adds=True).row(-1, named=True)
+    last = with_folded(frame, rests).row(-1, named=True)
     assert last["name"] == "… 7 more below 0.5 %"
     assert last["percent"] == pytest.approx(7 * 0.2)
     assert last["device_total_ns"] == 14
-    assert with_rests(frame, rests, adds=False)["device_total_ns"][-1] is None
 
 
 def test_a_few_small_siblings_are_not_hidden() -> None:
@@ -154,7 +154,7 @@ def test_enter_opens_what_was_hidden() -> None:
             assert table.stand_on(13), "what leads to a hidden row opens"
             assert "grandchild" in str(table.current)
             await press(pilot, "h", "h", "h")
-            assert table.on_rest
+            assert table.on_group
             await press(pilot, "slash", *"grand", "enter")
             assert "more below" not in screen_text(app)
             assert table.matching == 1
@@ -254,6 +254,6 @@ def test_what_is_asked_for_is_found_in_the_icicle() -> None:
             assert "Esc table" in screen_text(app)
             await press(pilot, "escape")
             # the tree is as it was before, but for what leads to the row
-            assert screen_text(app).count("Block_") >= 24
+            assert "Block_0-23 24 × " in screen_text(app)
 
     screen(drive)

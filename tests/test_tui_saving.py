@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 from rank_summaries import Made
 from sample_runs import FP16, FP32, VIM
@@ -12,6 +13,7 @@ from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.analysis.ranks.job import combine
 from tracetui.analysis.scope import Scope
+from tracetui.analysis.tables.table import Field
 from tracetui.app.charts.bars import Bar, bars_svg
 from tracetui.app.charts.slide import TALL, WIDE, slide
 from tracetui.app.cli.command import build_parser
@@ -19,6 +21,7 @@ from tracetui.app.cli.main import main
 from tracetui.app.reports.content.pictures import PICTURES, job_heat
 from tracetui.app.reports.open_command import TABS, given, lines, open_command, spelled
 from tracetui.app.screen.shell import too_small
+from tracetui.app.tables import export
 from tracetui.app.tabs import NAMES
 
 
@@ -264,3 +267,35 @@ def test_a_long_command_at_the_foot_is_whole():
     assert lines == sorted(lines)
     assert lines[-1] == float(next(reversed([*read(one).iter(f"{SVG}text")])).get("y", 0)) < TALL
     assert len(set(lines)) == len(lines) > 5
+
+
+async def test_a_saved_table_says_its_runs_its_base_and_its_filter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32, FP16) as (app, pilot):
+        for tab, name in (("9", "diff.parquet"), ("2", "kernels.csv"), ("2", "kernels.md")):
+            await press(pilot, tab)
+            if name == "kernels.csv":
+                await press(pilot, "slash", *"scan", "enter")
+            rows = app.view.table.height_of_view
+            await press(pilot, "e")
+            await write(pilot, name)
+            await press(pilot, "enter")
+    of_two = pl.read_parquet("diff.parquet").select("a_run", "b_run", "base", "filter").unique()
+    assert of_two.rows() == [(
+        "vim_tiny_fp32_bs4", "vim_tiny_fp16_bs4", "A steps 1-3, B steps 1-3 · per step", None,
+    )]  # fmt: skip
+    of_one = pl.read_csv("kernels.csv")
+    assert of_one.height == rows
+    assert of_one.columns[-3:] == ["run", "base", "filter"]
+    assert of_one.select("run", "filter").unique().rows() == [("vim_tiny_fp32_bs4", "scan")]
+    assert of_one["base"][0].startswith("steps 1-3 · ")
+    assert Path("kernels.md").read_text().startswith("Run: `vim_tiny_fp32_bs4` · Base: `steps 1-3 · ")
+    assert " · Filter: `scan`\n\n| " in Path("kernels.md").read_text()
+
+
+def test_what_a_saved_table_says_replaces_no_column_of_it(tmp_path):
+    frame = pl.DataFrame({"base": ["mine"]})
+    export.write(frame, [Field("base", "Base")], tmp_path / "t.json", {"base": "steps 1-3", "filter": ""})
+    assert pl.read_json(tmp_path / "t.json").to_dicts() == [
+        {"base": "mine", "tracetui_base": "steps 1-3", "filter": None}
+    ]

@@ -8,6 +8,8 @@ from sample_runs import FP16, FP32, linked
 from tui_pilot import opened, press, screen_text
 
 from tracetui.app.cli.main import main
+from tracetui.app.settings import state
+from tracetui.app.settings.schema import STATE
 from tracetui.app.tables import export
 
 RANGE = ("T", "J", "full_stop", "left_square_bracket", "full_stop", "full_stop", "right_square_bracket", "2")
@@ -32,6 +34,8 @@ def shown(app) -> tuple[str, ...]:
         (("2",), ("r",), "order"),
         (("2",), ("b",), "grouping"),
         (("2",), ("u",), "totals"),
+        (("2",), ("c", "j", "j", "space", "escape"), "columns"),
+        (("2", "enter"), ("c", "j", "j", "space", "escape"), "columns"),
         (("2", "enter"), ("slash", *"block_23", "enter"), "filter block_23"),
         (("2", "b", "enter"), ("s", *"mean", "enter"), "order"),
         ((*RANGE, "b", "slash", *"gemm", "enter"), ("Z",), "start over"),
@@ -57,6 +61,32 @@ async def test_what_a_key_changed_is_undone_and_redone(before, keys, words):
         await press(pilot, "ctrl+r")
         assert f"Redone: {words} (Bksp: undo)" in screen_text(app)
         assert shown(app) == changed
+
+
+async def test_a_zoom_is_undone_as_a_whole_and_moving_along_is_none():
+    async with opened(FP32, tab="timeline") as (app, pilot):
+        picture = app.shell.made("timeline").picture
+        whole = picture.start, picture.end
+        await press(pilot, "w", "w", "w")
+        near = picture.start, picture.end
+        assert near[1] - near[0] < whole[1] - whole[0]
+        await press(pilot, "d", "backspace")
+        assert "Undone: zoom" in screen_text(app)
+        assert (picture.start, picture.end) == whole
+        await press(pilot, "ctrl+r")
+        assert picture.end - picture.start == near[1] - near[0]
+        await press(pilot, "2", "s", *"calls", "enter", "T", "d", "d", "backspace")
+        assert "Undone: order" in screen_text(app), "going along and to other tabs is no change"
+
+
+async def test_columns_that_come_back_are_kept_for_the_next_start(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("TRACETUI_NO_STATE")
+    async with opened(FP32, tab="kernels") as (_, pilot):
+        await press(pilot, "c", "j", "j", "space", "escape")
+        assert "kernels" in state.read(STATE)["columns"]
+        await press(pilot, "backspace")
+        assert "kernels" not in state.read(STATE)["columns"]
 
 
 async def test_changes_are_undone_one_by_one_where_they_were_made():

@@ -78,7 +78,7 @@ async def test_the_filter_is_of_the_groups():
 async def test_copies_are_not_grouped_and_a_kernel_is_found_by_name():
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "v", "b")
-        assert "Only the kernels can be grouped: v goes back to them" in footer(app)
+        assert "Only the kernels can be grouped: v goes to them" in footer(app)
         await press(pilot, "v", "b")
         name = app.view.table.current["name"]
         app.navigation.go_to("kernels", name)
@@ -222,7 +222,7 @@ async def test_enter_in_the_diff_compares_the_kernels_inside():
     async with opened(FP32, FP16) as (app, pilot):
         assert "added, " in screen_text(app)
         for presses, name in ((["v"], "Operators"), (["v"], "Modules"), (["v"], "Ranges"), (["v"], "Waterfall")):
-            await press(pilot, *presses, "enter")  # which closes the list of tables
+            await press(pilot, *presses)
             row = app.view.table.current
             await press(pilot, "enter")
             assert title(app).startswith(f" {name} › ")
@@ -230,7 +230,7 @@ async def test_enter_in_the_diff_compares_the_kernels_inside():
             assert frame["delta_ns"].sum() == pytest.approx(row["delta_ns"], abs=10_000)  # less copies, if any
             assert frame["name"].is_unique().all()
             await press(pilot, "escape")
-        await press(pilot, "v", "enter", "enter")  # a part of the step has nothing inside
+        await press(pilot, "v", "enter")  # a part of the step has nothing inside
         assert title(app).startswith(" Step  ")
 
 

@@ -218,3 +218,12 @@ def test_a_report_of_no_launch_has_every_table(tmp_path, presses):
 def test_without_steps_the_host_s_shares_are_of_the_file(folder):
     _, text = screens(folder / OPS[1], keys=["4"])
     assert "own time, % of the file" in text.splitlines()[2]
+
+
+def test_details_begin_with_texts_that_are_short():
+    fields = (Field("name", "Kernel"), Field("stack", "Stack"), Field("line", "Line"), Field("n", "Calls", "count"))
+    row = {"name": "kernel<" + "float, " * 40 + ">", "stack": "a;b;c", "line": "t.py(8): step", "n": 3}
+    titles = [
+        line.split()[0] for line in detail_text(row, fields, 80, ascii=False).plain.splitlines() if line[0] != " "
+    ]
+    assert titles == ["Line", "Kernel", "Stack", "Calls"]

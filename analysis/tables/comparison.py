@@ -76,9 +76,7 @@ KERNELS = replace(
     drill="",
     section="kernels",
 )  # fmt: skip
-MODULES = replace(
-    OPERATORS.having("name", tail=True), id="diff_modules", title="Modules", noun="modules", section="modules"
-)
+MODULES = replace(OPERATORS, id="diff_modules", title="Modules", noun="modules", section="modules")
 KINDS = replace(
     OPERATORS,
     id="diff_kinds",

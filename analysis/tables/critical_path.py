@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tracetui.analysis.tables.table import Field, Table
 
 _TIME = Field("ns", "Time", "time", priority=0, main=True, about="time on the critical path, per step")
@@ -85,6 +87,28 @@ GAPS = Table(
     base="% of all idle time",
     sort=("duration_ns", True),
     drill="show it",
+)  # fmt: skip
+GAP_CAUSES = Table(
+    "gap_causes",
+    "Gaps by cause",
+    "causes",
+    (
+        Field("host", "Host was in", width=20, priority=0, flex=True, short="short_host", tail=True,
+              about="the innermost function of the program's own on the thread that launched what ended the gap: file, "
+              "line (sampled, else the function's first), name; where none was recorded the module, range or call"),
+        replace(GAPS.field("cause"), hidden=False, priority=1),
+        replace(GAPS.field("duration_ns"), about="idle time of whole GPUs while the host was in it"),
+        replace(GAPS.field("percent"), about="share of all idle time in scope"),
+        Field("gaps", "Gaps", "count", width=6, priority=1, about="how many it was in; one may be in several rows"),
+        Field("call", "Mostly in", width=14, priority=2, flex=True, short="short_call", null=True,
+              about="what was called there for most of it"),
+        Field("longest_ns", "Longest", "time", priority=3, about="the longest of these gaps, which Enter shows"),
+        replace(GAPS.field("at_ns"), priority=4, about="when that begins, since the recording did"),
+    ),
+    base="% of all idle time",
+    sort=("duration_ns", True),
+    key="host",
+    drill="show longest",
 )  # fmt: skip
 LANES = Table(
     "lanes",

@@ -9,11 +9,15 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.place import BACKWARD, FRAME, own_frames, placed, range_names
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.critical_path import path_lane, path_within
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import CAUSE, gaps
 from tracetui.analysis.kernels import operator_names
+from tracetui.analysis.sampled_calls import line_at
 from tracetui.analysis.selection import Selection, step_at
+from tracetui.parsers.nesting import LaneClock, nest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -151,8 +155,7 @@ def longest_gaps(sel: Selection, model: Model | None = None) -> pl.DataFrame:
         return pl.DataFrame(schema=GAPS)
     trace, window = sel.trace, sel.trace.info.window
     start = longest["start"].to_numpy()
-    ended_by = _next_work(trace, longest)
-    launches = np.append(row_ids(trace.device["launch"]), NONE)[ended_by]
+    ended_by, launches = _ended_by(trace, longest)
     path = None if model is None else path_lane(sel, model)
     behind = _behind(sel, ended_by, launches)
     threads: dict[int, ThreadCalls] = {}
@@ -176,6 +179,128 @@ def longest_gaps(sel: Selection, model: Model | None = None) -> pl.DataFrame:
     return found.with_columns(
         at_ns=pl.col("start") - (window[0] if window else 0), step=step_at(sel.steps.sort("start"), start)
     ).select(pl.col(name).cast(dtype) for name, dtype in GAPS.items())
+
+
+CAUSES: dict[str, pl.DataType] = {
+    "cause": CAUSE,
+    "host": pl.String(),
+    "duration_ns": pl.Int64(),
+    "percent": pl.Float64(),
+    "gaps": pl.Int64(),
+    "call": pl.String(),
+    "longest_ns": pl.Int64(),
+    "start": pl.Int64(),
+    "at_ns": pl.Int64(),
+    "device": pl.Int64(),
+}
+
+
+def gaps_by_cause(sel: Selection) -> pl.DataFrame:
+    """All gaps of whole GPUs in scope by their cause and by where in the program the host was, the most time first.
+
+    The host is the thread that launched what ended a gap. A gap in which it was in several places is divided among
+    them, so that the rows add up to all idle time.
+
+    Returns:
+        cause (as of `gpu.idle`); host (the innermost frame of the program's own, with its line where samples tell it;
+        where none was recorded the module, else the range, else the call; or `UNRECORDED`); duration_ns; percent (of
+        all idle time in scope); gaps (how many); call (what the frame called for most of it); longest_ns, start (ns on
+        the trace's clock), at_ns (since the recording began) and device of the longest of these gaps, which the host
+        may have been in for a part.
+    """
+    sel = sel.recorded
+    every = gaps(sel).filter(pl.col("stream").is_null())
+    trace, window = sel.trace, sel.trace.info.window
+    if not every.height:
+        return pl.DataFrame(schema=CAUSES)
+    launches = _ended_by(trace, every)[1]
+    # where no launch is known, the first thread; a recording without calls has none
+    pieces = _pieces(trace, every, np.append(lanes_of(trace.host), 0)[np.maximum(launches, 0)])
+    middle, row = ((pieces["begin"] + pieces["end"]) // 2).to_numpy(), pieces["row"].to_numpy()
+    ranges = range_names(trace, np.where(row >= 0, row, launches[pieces["gap"].to_numpy()]), middle)
+    there = placed(trace, row, middle, ranges, line_at(trace, middle))
+    there = there.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    frames = there.select("frame", "line").unique()
+    told = frames.with_columns(told=pl.Series([_at_line(*frame) for frame in frames.iter_rows()], dtype=pl.String))
+    there = there.join(told, on=["frame", "line"], how="left", nulls_equal=True, maintain_order="left")
+    scene = pl.coalesce("told", "module")
+    scene = pl.when(pl.col("backward") & scene.is_not_null()).then(BACKWARD + scene).otherwise(scene)
+    found = pl.concat([pieces, there.drop("call")], how="horizontal").with_columns(
+        host=pl.coalesce(scene, "range", "operator", pl.lit(UNRECORDED)), ns=pl.col("end") - pl.col("begin")
+    )
+    found = found.join(every.drop("stream").with_row_index("gap"), on="gap", maintain_order="left")
+    by = ["cause", "host"]
+    mostly = found.filter(pl.col("operator") != pl.col("host")).group_by(*by, "operator").agg(pl.col("ns").sum())
+    mostly = mostly.sort("ns", "operator", descending=[True, False]).unique(by, keep="first", maintain_order=True)
+    found = found.sort("duration_ns", "start", descending=[True, False])
+    total = int(every["duration_ns"].sum())
+    return (
+        found.group_by(by, maintain_order=True)
+        .agg(
+            pl.col("ns").sum(), pl.col("start", "device").first(), gaps=pl.col("gap").n_unique(),
+            longest_ns=pl.col("duration_ns").first(),
+        )
+        .join(mostly.select(*by, call="operator"), on=by, how="left", maintain_order="left")
+        .with_columns(
+            duration_ns="ns", percent=100 * pl.col("ns") / total,
+            at_ns=pl.col("start") - (window[0] if window else 0),
+        )
+        .sort("duration_ns", "cause", "host", descending=[True, False, False])
+        .select(pl.col(name).cast(dtype) for name, dtype in CAUSES.items())
+    )  # fmt: skip
+
+
+def _at_line(frame: str | None, line: int | None) -> str | None:
+    """``train.py(45): step``, with the line that was sampled in place of the function's first."""
+    if frame is None or line is None:
+        return frame
+    match = FRAME.fullmatch(frame)
+    return f"{match['file']}({line}): {match['function']}" if match else frame
+
+
+def _pieces(trace: Trace, every: pl.DataFrame, lane: Ints) -> pl.DataFrame:
+    """Gaps cut wherever the program goes from one call of its own code to another on their threads.
+
+    Args:
+        trace: the recording.
+        every: the gaps.
+        lane: the thread of each.
+
+    Returns:
+        gap (its number), begin, end, row (the innermost such call of the host; -1 for none).
+    """
+    host, lanes = trace.host, lanes_of(trace.host)
+    of, outermost = own_frames(trace), parents_of(host) == NONE
+    outer = outermost & ~of_kinds(host["kind"], "annotation", "dataloader")
+    rows = np.flatnonzero(of.own | (of.unit == np.arange(host.height)) | outer)
+    rows = rows[np.isin(lanes[rows], lane)]
+    rows = rows[np.lexsort((host["start"].to_numpy()[rows], lanes[rows]))]
+    start, lasting = host["start"].to_numpy()[rows], host["duration"].fill_null(0).to_numpy()[rows]
+    calls = nest(lanes[rows], start, lasting, LaneClock(int(lane.max()) + 1, start, start + lasting))
+    begin = every["start"].to_numpy()
+    end = begin + every["duration_ns"].to_numpy()
+    gap, cut = [np.arange(begin.size)], [begin]
+    for number in np.unique(lane).tolist():
+        mine, on = np.flatnonzero(lane == number), lanes[rows] == number
+        cuts = np.unique(np.concatenate((start[on], calls.end[on])))
+        low, high = np.searchsorted(cuts, begin[mine], "right"), np.searchsorted(cuts, end[mine], "left")
+        counts = np.maximum(high - low, 0)
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        gap.append(np.repeat(mine, counts))
+        cut.append(cuts[np.repeat(low, counts) + within])
+    pieces = pl.DataFrame({"gap": np.concatenate(gap).astype(np.uint32), "begin": np.concatenate(cut)}).sort(
+        "gap", "begin"
+    )
+    until = pl.Series(end).gather(pieces["gap"])
+    pieces = pieces.with_columns(end=pl.col("begin").shift(-1).over("gap").fill_null(until))
+    at = calls.innermost_at(lane[pieces["gap"].to_numpy()], ((pieces["begin"] + pieces["end"]) // 2).to_numpy())
+    return pieces.with_columns(row=np.append(rows, NONE)[at])
+
+
+def _ended_by(trace: Trace, found: pl.DataFrame) -> tuple[Ints, Ints]:
+    """The device row of the work that ends each gap, and the host row of its launch; -1 for none."""
+    work = _next_work(trace, found)
+    return work, np.append(row_ids(trace.device["launch"]), NONE)[work]
 
 
 def _next_work(trace: Trace, longest: pl.DataFrame) -> Ints:

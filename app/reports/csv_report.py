@@ -27,6 +27,8 @@ FINER = {"kernels": "kernel_groups", "range_tree": "range_tree_kernels", "module
 def report_csv(found: Report, section: str) -> str:
     """One section of every trace of one tool; of several traces each row begins with its trace and rank.
 
+    Rows end with their base: which steps they are of.
+
     The tool is the main one, or the first that tells of the section: two tools' rows of one program must not be summed.
     """
     if section == "captures":
@@ -40,10 +42,10 @@ def report_csv(found: Report, section: str) -> str:
     rows: list[Json] = []
     for trace in of_one_tool(found, section):
         origin = {"trace": trace.source.path, "rank": trace.source.rank} if len(traces) > 1 else {}
-        rows += [{**origin, **row} for row in _rows(getattr(trace, section))]
+        rows += [{**origin, **row, "base": trace.totals_base} for row in _rows(getattr(trace, section))]
     if (table := SECTIONS.get(section)) is None:
         return _csv(rows)
-    return plain_csv(rows, (*(("trace", "rank") if len(traces) > 1 else ()), *table.csv_header))
+    return plain_csv(rows, (*(("trace", "rank") if len(traces) > 1 else ()), *table.csv_header, "base"))
 
 
 def of_one_tool(found: Report, section: str) -> list[Trace]:
@@ -58,10 +60,12 @@ def of_one_tool(found: Report, section: str) -> list[Trace]:
 
 
 def diff_csv(found: Json, section: str) -> str:
-    """The diff's kernels, operators, modules, ranges, findings, or both sides' counters."""
-    if section == "counters":
-        return plain_csv((found["counters"] or {}).get("configurations", []), CONFIGURATIONS.csv_header)
-    return plain_csv(found[section], COMPARED[section].csv_header)
+    """The diff's kernels, operators, modules, ranges, findings, or both sides' counters; then runs and their bases."""
+    counted = section == "counters"
+    rows = (found["counters"] or {}).get("configurations", []) if counted else found[section]
+    header = CONFIGURATIONS.csv_header if counted else COMPARED[section].csv_header
+    runs = {f"{side}_{key}": found[side][of] for side in ("a", "b") for key, of in (("run", "name"), ("base", "base"))}
+    return plain_csv([as_dict(row) | runs for row in rows], (*header, *runs))
 
 
 def captures_csv(captures: list[CaptureRow]) -> str:

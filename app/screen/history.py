@@ -40,6 +40,7 @@ class Change(NamedTuple):
     before: Visit
 
 
+ZOOM = "zoom"
 SHOWN_FILTER = 24
 """Columns of a filter in the message that says what was undone."""
 
@@ -65,6 +66,7 @@ def change_between(before: State, after: State) -> str:
         "totals": (before.per, after.per),
         "grouping": (before.grouped, after.grouped),
         "order": ([old[0] for old, _ in moved], [new[0] for _, new in moved]),
+        "columns": ([old[2] for old, _ in moved], [new[2] for _, new in moved]),
     }
     words += [name for name, (old, new) in named.items() if old != new]
     words += [f"silencing of {name}" for name in sorted(before.silenced.keys() ^ after.silenced.keys())]
@@ -202,10 +204,15 @@ class Navigation:
         now = self.here()
         before, named = self._noted, self._named
         self._noted, self._named = now, name
-        words = "" if before is None or now is None else named or change_between(before.state, now.state)
-        if before is not None and words:
-            done, undone = self._changes
+        if before is None or now is None:
+            return
+        words, view = named or change_between(before.state, now.state), self._shell.view
+        if not words and view is not None and before.tab == now.tab and view.is_zoomed(before.inside, now.inside):
+            words = ZOOM
+        done, undone = self._changes
+        if words:
             undone.clear()
+        if words and not (words == ZOOM and done and done[-1].words == ZOOM):  # the steps of one zoom are one
             self._keep(done, Change(words, before))
 
     def _keep(self, changes: list[Change], change: Change) -> None:
@@ -249,6 +256,9 @@ class Navigation:
         session.rank, session.kind = state.rank, state.kind
         session.per, session.per_in_diff = state.per
         session.grouped, session.sorts = dict(state.grouped), dict(state.sorts)
+        for key in state.arranged.keys() & now.arranged.keys():
+            if (columns := state.arranged[key][2]) != now.arranged[key][2]:
+                session.hidden[str(key[-1])], session.pinned[str(key[-1])] = columns
         self._shell.show_range(state.scope.window, state.range_words)
         if place.numbers[0] != self._numbers[0]:  # it was read again meanwhile
             place = replace(place, inside=None)

@@ -33,7 +33,9 @@ JUDGED = frozenset({"findings", "compared findings", "verdict"})
 """Cached analyses that depend on the settings of rules, beside those of sweeps."""
 KEPT = 6
 """How many runs other than A and B stay in memory; any more are read again when needed."""
-Arranged: TypeAlias = "dict[tuple[object, ...], tuple[tuple[str, bool] | None, str]]"
+Columns: TypeAlias = tuple[frozenset[str], frozenset[str]]
+"""Which columns of a page are hidden, and which were asked for."""
+Arranged: TypeAlias = "dict[tuple[object, ...], tuple[tuple[str, bool] | None, str, Columns]]"
 """By tab and place of a page: its order (column, whether the largest comes first) and its own filter."""
 T = TypeVar("T")
 
@@ -55,7 +57,7 @@ class State(NamedTuple):
     sorts: dict[str, tuple[str, bool]]
     """Of every page whose order is not its own."""
     arranged: Arranged
-    """The order and the own filter of every page in view, by tab and place."""
+    """The order, the own filter and the columns of every page in view, by tab and place, with the page's id last."""
 
     @property
     def about(self) -> tuple[object, ...]:

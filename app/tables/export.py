@@ -11,7 +11,7 @@ from tracetui.app.text.escaping import cell, code, plain
 from tracetui.app.text.paths import is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tracetui.analysis.tables.table import Field
@@ -32,14 +32,25 @@ def flat(frame: pl.DataFrame, columns: Sequence[Field]) -> pl.DataFrame:
     )
 
 
-def write(frame: pl.DataFrame, columns: Sequence[Field], path: Path) -> None:
+def write(frame: pl.DataFrame, columns: Sequence[Field], path: Path, about: Mapping[str, str] | None = None) -> None:
     """Writes the table in the form that the suffix names; times stay in ns, as the column names say.
+
+    Args:
+        frame: the rows.
+        columns: those to write.
+        path: the file.
+        about: what the rows are of, such as run, base and filter: the last columns, or the first line of Markdown.
 
     Raises:
         ValueError: the suffix is not a known format.
         OSError: the file can't be written.
     """
     table, suffix = flat(frame, columns), path.suffix.lower()
+    about = about or {}
+    table = table.with_columns(
+        pl.lit(text or None, pl.String).alias(f"tracetui_{name}" if name in table.columns else name)
+        for name, text in about.items()
+    )
     if suffix == ".csv":
         _as_cells(table).write_csv(path)
     elif suffix == ".tsv":
@@ -49,7 +60,10 @@ def write(frame: pl.DataFrame, columns: Sequence[Field], path: Path) -> None:
     elif suffix == ".parquet":
         table.write_parquet(path)
     elif suffix == ".md":
-        path.write_text(markdown(frame, columns), encoding="utf-8")
+        told = " · ".join(
+            f"{name.replace('_', ' ').capitalize()}: {code(text)}" for name, text in about.items() if text
+        )
+        path.write_text(f"{told}\n\n" * bool(told) + markdown(frame, columns), encoding="utf-8")
     else:
         raise ValueError(f"{suffix} is none of {', '.join(sorted(SUFFIXES))}")
 

@@ -102,6 +102,11 @@ class DiffView(CountedView):
         whole = replace(self.session.scope, window=None)
         return select(self.session.trace("a"), whole), select(self.session.trace("b"), whole)
 
+    @property
+    def base(self) -> str:
+        """Which steps of both are compared."""
+        return ", ".join(f"{side} {of.describe()}" for side, of in zip("AB", self._sides(), strict=True))
+
     def root(self) -> Page:
         """One of the comparisons."""
         session = self.session
@@ -145,7 +150,7 @@ class DiffView(CountedView):
         per = self.per
         return Page.of(
             LAYOUTS[kind],
-            compared(_with_partners(tell_apart(frame)), per, steps),
+            compared(_as_tree(frame) if kind == "modules" else _with_partners(tell_apart(frame)), per, steps),
             title=title,
             unit=totals.WORDS[per] or "in all",
             columns=filled(tuple(_told(column, per) for column in LAYOUTS[kind].columns), frame),
@@ -224,6 +229,27 @@ def _with_partners(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.Series("short_name", names, pl.String), pl.Series("b_short_name", others, pl.String))
 
 
+def _as_tree(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of modules depth first, siblings in their order, with ``depth``; ``short_name`` is the end of a path."""
+    rows = {path: row for row, path in enumerate(frame["name"])}
+    below: dict[str, list[str]] = {}
+    for path in rows:
+        above = path.rpartition("/")[0]
+        while above and above not in rows:
+            above = above.rpartition("/")[0]
+        below.setdefault(above, []).append(path)
+    order, short, depths = [], [], []
+    waiting = [(path, path, 0) for path in reversed(below.get("", []))]
+    while waiting:
+        path, name, depth = waiting.pop()
+        order.append(rows[path])
+        short.append(name)
+        depths.append(depth)
+        waiting += [(inner, inner[len(path) + 1 :], depth + 1) for inner in reversed(below.get(path, []))]
+    told = {"short_name": pl.Series(short, dtype=pl.String), "depth": pl.Series(depths, dtype=pl.Int64)}
+    return frame[order].with_columns(**told, row_kind=pl.lit("module"))
+
+
 def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFrame:
     """Rows of a `Diff` in all, per step or per call, with ``delta_percent``; the largest difference first.
 
@@ -245,6 +271,7 @@ def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFr
         )
     if per != "step":
         frame = frame.with_columns(delta_ns=b_ns - a_ns)
+    if per != "step" and "depth" not in frame.columns:  # a tree stays one
         frame = frame.sort(pl.col("delta_ns").abs(), "name", descending=[True, False], nulls_last=True)
     return frame.with_columns(
         pl.when(pl.col("a_ns") > 0).then(pl.col("delta_ns") / pl.col("a_ns") * 100).alias("delta_percent")

@@ -309,7 +309,7 @@ class FindingsView(TableView):
         if self.detail.display and self.detail.max_scroll_y:
             labels["detail.down"] = "more text"
         if finding is not None and finding.next_command:
-            labels["copy.row"] = "copy command"
+            labels["copy.row"] = "copy Run"
         if isinstance(finding, SilencedRow):
             labels["finding.silence"] = "restore"
         elif finding is None or isinstance(finding, SuppressedRow):

@@ -20,7 +20,7 @@ from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.report.sections import host_samples
 from tracetui.analysis.sampled_calls import path_by_line
-from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, LANE_EVENTS, LANES, STRETCHES
+from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAP_CAUSES, GAPS, LANE_EVENTS, LANES, STRETCHES
 from tracetui.analysis.tables.nsight import system
 from tracetui.analysis.tables.program import (
     API_CALLS,
@@ -32,7 +32,7 @@ from tracetui.analysis.tables.program import (
     RANGES,
 )
 from tracetui.analysis.timeline.facts import events_within, lanes_within
-from tracetui.analysis.timeline.gaps import MOST, longest_gaps
+from tracetui.analysis.timeline.gaps import MOST, gaps_by_cause, longest_gaps
 from tracetui.analysis.timeline.timeline import Timeline, timeline
 from tracetui.app.charts.lanes import lane_title, shown_name
 from tracetui.app.reports.content.beside import WHOLE_TIME
@@ -107,6 +107,24 @@ def _labelled(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 _NO_GAPS = "No gaps: no GPU of this recording is idle between its first and its last step, or nothing ran on one."
+
+
+def gap_causes_page(session: Session) -> Page:
+    """All gaps in scope by cause and what the host did; Enter shows the longest of a row in the Timeline."""
+    selection = session.selection()
+
+    def compute() -> pl.DataFrame:
+        return gaps_by_cause(selection).with_columns(
+            pl.col("cause").cast(pl.String),
+            short_host=pl.col("host").map_elements(short_function, return_dtype=pl.String),
+            short_call=pl.col("call").map_elements(short_function, return_dtype=pl.String),
+        )
+
+    frame = session.cached("gap causes", compute)
+    columns = tuple(field for field in filled(GAP_CAUSES.columns, frame) if field.name != "device")
+    return Page.of(
+        GAP_CAUSES, frame, columns=columns, note=f"{selection.describe()} · {GAP_CAUSES.base}", empty=_NO_GAPS
+    )
 
 
 def gaps_page(session: Session) -> Page:
@@ -404,9 +422,16 @@ class HostView(CountedView):
 
     TAB = "host"
     TABLES = (*PAGES, *SYSTEM_PAGES)
+    GROUPS = "gaps"
+
+    def groupings(self) -> tuple[str, ...]:
+        """Of gaps, their cause."""
+        return ("name", "cause")
 
     def root(self) -> Page:
         """One of the tables in scope."""
+        if (self.kind, self.grouped_by) == ("gaps", "cause"):
+            return gap_causes_page(self.session)
         if self.kind in SYSTEM_PAGES:
             return system_page(self.session, self.kind)
         return PAGES[self.kind](self.session)
@@ -431,7 +456,7 @@ class HostView(CountedView):
 
     def action_drill(self) -> None:
         """Opens what is inside the row, or shows a gap in the Timeline."""
-        if self.state is not None and self.state.page.id == "gaps":
+        if self.state is not None and self.state.page.id in (GAPS.id, GAP_CAUSES.id):
             self.action_timeline()
         else:
             super().action_drill()

@@ -225,7 +225,7 @@ class KernelsView(CountedView, PicturedView):
 
     TAB = "kernels"
     TABLES = ("kernels", "copies")
-    GROUPS = True
+    GROUPS = "kernels"
 
     def groupings(self) -> tuple[str, ...]:
         """What this recording says of its kernels."""

@@ -99,7 +99,7 @@ class IcicleView(PicturedView):
         if self.shows_icicle:
             self._grow()
             row = self.table.row_number(self.table.cursor)
-            if row is not None and row != self._led and not self.table.on_rest:
+            if row is not None and row != self._led and not self.table.on_group:
                 self._led = row
                 self.icicle.stand_on(row)
 
@@ -184,15 +184,13 @@ class IcicleView(PicturedView):
         self.host.say(f"The largest is first here: {key('go.in')} zooms, {apart} shows instances, {back}: table")
 
     def action_drill(self) -> None:
-        """Zooms into the box; in a table, opens what is inside the row, or the rows that it stands for."""
+        """Zooms into the box; in a table, opens what is inside the row."""
         if self.shows_icicle:
             box = self.icicle.current
             if not self.icicle.zoom():
                 why = "Too many for this width" if box is not None and box.hidden else "Nothing is inside"
                 self.host.say(f"{why}: {key('table.picture')} goes to this row of the table")
             self.host.refresh_lines()
-        elif self.table.on_rest:
-            self.table.action_fold()
         else:
             super().action_drill()
 
@@ -291,14 +289,13 @@ class ModulesView(CountedView, IcicleView):
         both = pl.sum_horizontal("device_total_ns", "backward_device_ns")
         share = (both / total * 100) if total else pl.lit(None, dtype=pl.Float64)
         base = f"% of all GPU time{', both passes' if trains else ''}"
-        if total and has_modules:
-            frame = self._to_kernels()
+        frame = self._to_kernels() if total and has_modules else frame.with_columns(row_kind=pl.lit("module"))
         page = Page.of(
             MODULES,
             frame.with_columns(share.alias("percent")),
             columns=(TRAINING_COLUMNS if trains else INFERENCE_COLUMNS) if total else HOST_COLUMNS,
             note=f"{selection.describe_totals()} · {base if total else 'no GPU work in this trace'}",
-            noun="modules and kernels" if "row_kind" in frame.columns else MODULES.noun,
+            noun="modules and kernels" if total and has_modules else MODULES.noun,
             empty=nothing("modules", selection.trace.info.kind),
         )
         return in_units(self.session, page)

@@ -413,6 +413,12 @@ class TimelineView(LanesView):
         """Whether this stretch is in sight, with this event selected."""
         return place is None or place == self.place()
 
+    def is_zoomed(self, before: Spot | None, after: Spot | None) -> bool:
+        """Whether these stretches of the same ranks are not equally long."""
+        if before is None or after is None or before[0] != after[0]:
+            return False
+        return before[2] - before[1] != after[2] - after[1]
+
     def restore(self, place: Spot | None) -> None:
         """Goes back to a stretch, and to the event that was selected there."""
         if not self._is_current:

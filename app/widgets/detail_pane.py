@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CELL = 25
 """Columns for a number and its title."""
+SHORT_LINES = 2
+"""Texts of more lines come after the others: a kernel's whole name would push what launched it out of sight."""
 LIST_LIMIT = 100
 LIST_TITLES = {"operators": "Operators", "modules": "Modules"}
 
@@ -54,7 +56,7 @@ def commented(comment: str, width: int) -> str:
 def detail_text(
     row: Mapping[str, object] | None, columns: Sequence[Field], width: int, *, comment: str = "", ascii: bool
 ) -> Text:
-    """A row as text: what was written about it, its name, then numbers in pairs, then what it lists."""
+    """A row as text: what was written about it, its texts, short ones first, numbers in pairs, then what it lists."""
     text = Text()
     room = max(width - 13, 20)
     if comment:
@@ -63,14 +65,18 @@ def detail_text(
         return Text("Nothing is selected.")
     texts = [c for c in columns if c.kind in ("text", "status")]
     numbers = [c for c in columns if c not in texts]
+    told: list[tuple[Field, list[str]]] = []
     for column in texts:
         value = row.get(column.name)
         if value not in (None, ""):
-            text.append(f"{fitting.printable(column.label, ascii=ascii):<12} ", "bold")
             # a call stack is read frame by frame
             parts = str(value).split(";") if column.name == "stack" else [value]
-            lines = [line for part in parts for line in _wrapped(cell_text(part, column.kind, ascii=ascii), room)]
-            text.append(("\n" + " " * 13).join(lines) + "\n")
+            told.append(
+                (column, [line for part in parts for line in _wrapped(cell_text(part, column.kind, ascii=ascii), room)])
+            )
+    for column, lines in sorted(told, key=lambda each: len(each[1]) > SHORT_LINES):
+        text.append(f"{fitting.printable(column.label, ascii=ascii):<12} ", "bold")
+        text.append(("\n" + " " * 13).join(lines) + "\n")
     per_line = max((width - 2) // CELL, 1)
     for begin in range(0, len(numbers), per_line):
         for column in numbers[begin : begin + per_line]:

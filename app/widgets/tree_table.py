@@ -1,94 +1,25 @@
 """The table over a frame in tree order: rows expand and collapse, and siblings sort among themselves.
 
-Siblings too small to matter are hidden behind one row that gives their count and sums.
+Repeated siblings, and those too small to matter, are hidden behind one row that gives their count and sums.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tracetui.app.keys import commands
 from tracetui.app.tables.columns import Placed, cell_text
+from tracetui.app.tables.folded import Folded, repeated_siblings, small_siblings, with_folded
 from tracetui.app.text import fitting
 from tracetui.app.widgets.arranged import sorted_rows
 from tracetui.app.widgets.frame_table import NAMES_LIMIT, FrameTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tracetui.analysis.tables.table import Field
-
-LEAST_PERCENT = 0.5
-"""Percent of all time below which a row is small."""
-ALWAYS_SHOWN = 5
-"""How many of the largest siblings always show: of a thousand equal steps, some must be visible."""
-FEWEST = 3
-"""The least number of small siblings that get a common row."""
-_NAMES = ("name", "label")
-_SUMMED = (
-    "percent", "device_total_ns", "device_self_ns", "backward_device_ns", "host_total_ns", "host_self_ns", "kernels",
-    "gpu_ops", "calls",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Small siblings that share one row."""
-
-    parent: int
-    """Their parent row; -1 for none."""
-    rows: tuple[int, ...]
-    """In the frame's order."""
-
-
-def small_siblings(frame: pl.DataFrame, children: Mapping[int, Sequence[int]]) -> list[Rest]:
-    """Returns the groups of small siblings, by parent.
-
-    Args:
-        frame: a tree with a ``percent`` of all time; where it has none, the share of ``host_total_ns`` counts.
-        children: rows below each row, -1 for the roots.
-    """
-    shares = _shares(frame, children.get(-1, ()))
-    if shares is None:
-        return []
-    rests = []
-    for parent, rows in children.items():
-        if len(rows) < ALWAYS_SHOWN + FEWEST:
-            continue
-        ranked = sorted(rows, key=lambda row: -shares[row])
-        small = [row for row in ranked[ALWAYS_SHOWN:] if shares[row] < LEAST_PERCENT]
-        if len(small) >= FEWEST:
-            rests.append(Rest(parent, tuple(sorted(small))))
-    return rests
-
-
-def with_rests(frame: pl.DataFrame, rests: Sequence[Rest], *, adds: bool) -> pl.DataFrame:
-    """The frame followed by a row for each rest, with the sums of its numbers if they add up."""
-    summed = [name for name in _SUMMED if adds and name in frame.columns]
-    rows: list[dict[str, Any]] = []
-    for rest in rests:
-        part = frame[list(rest.rows)]
-        row: dict[str, Any] = dict.fromkeys(frame.columns)
-        row |= {name: f"… {len(rest.rows)} more below {LEAST_PERCENT:g} %" for name in _NAMES if name in row}
-        row |= {name: part[name].sum() for name in summed if part[name].null_count() < part.height}
-        rows.append(row | {"depth": part["depth"][0]})
-    return pl.concat([frame, pl.DataFrame(rows, schema=frame.schema)])
-
-
-def _shares(frame: pl.DataFrame, roots: Sequence[int]) -> list[float] | None:
-    """Percent of all time, by row."""
-    if "percent" in frame.columns and frame["percent"].null_count() < frame.height:
-        shares: list[float] = frame["percent"].fill_null(0.0).to_list()
-        return shares
-    if "host_total_ns" not in frame.columns:
-        return None
-    times = frame["host_total_ns"].cast(pl.Float64).fill_null(0.0).to_list()
-    total = sum(times[row] for row in roots)
-    return [100 * time / total for time in times] if total else None
-
 
 FIRST_ROWS = 40
 """The tree initially expands whole levels up to this many rows; the roots always expand."""
@@ -115,19 +46,19 @@ class TreeTable(FrameTable):
         self.folds = False
         """Whether the frame is shown as a tree."""
         self.expanded: set[int] = set()
-        self.adds = True
-        """Whether the numbers of siblings can be summed up."""
+        self.per_call = False
+        """Whether numbers are of one call, so that those of siblings do not add up."""
         self._above: list[int] = []
         self._children: dict[int, list[int]] = {}
         self._depth: list[int] = []
-        self._rests: list[Rest] = []
-        """The groups of hidden siblings, one row each; these rows follow those of the loaded frame."""
+        self._groups: list[Folded] = []
+        """Siblings behind one row each; these rows follow those of the loaded frame."""
         self._own = 0
         """Rows of the frame that was loaded."""
         self._lead: dict[int, int] = {}
-        """The row that hides a small one, by the small one."""
+        """The row behind which a row is, by that row."""
         self._shown: dict[int, list[int]] = {}
-        """Children with the small ones behind one row."""
+        """Children with groups in the place of their members."""
         self._below: set[int] = set()
         """Rows of operators and kernels below the parts of a program."""
 
@@ -140,7 +71,7 @@ class TreeTable(FrameTable):
         """
         self.folds = "depth" in frame.columns
         self._above, self._children, self._depth = [], {}, []
-        self._rests, self._own, self._lead, self._shown = [], frame.height, {}, {}
+        self._groups, self._own, self._lead, self._shown = [], frame.height, {}, {}
         if not self.folds:
             self.expanded = set()
             return
@@ -157,14 +88,19 @@ class TreeTable(FrameTable):
         self.expanded = set(self._first_levels() if expanded is None else expanded)
 
     def _put_aside(self, frame: pl.DataFrame) -> None:
-        """Finds the siblings to hide behind one row, and indents what is below it."""
-        self._rests = small_siblings(frame, self._children)
-        self._shown = dict(self._children)
-        for number, rest in enumerate(self._rests, self._own):
-            self._shown[rest.parent] = [row for row in self._children[rest.parent] if row not in rest.rows] + [number]
-            self._shown[number] = list(rest.rows)
-            self._lead |= dict.fromkeys(rest.rows, number)
-            self._above.append(rest.parent)
+        """Finds the siblings to show as one row, and indents what is below it."""
+        if "row_kind" in frame.columns:
+            self._groups = repeated_siblings(frame, self._children, self._below)
+        self._groups += small_siblings(frame, self._children, {row for group in self._groups for row in group.rows})
+        self._shown = {row: list(below) for row, below in self._children.items()}
+        for number, group in enumerate(self._groups, self._own):
+            members, beside = set(group.rows), self._shown[group.parent]
+            at = beside.index(group.rows[0]) if group.name else len(beside)
+            beside.insert(at, number)
+            self._shown[group.parent] = [row for row in beside if row not in members]
+            self._shown[number] = list(group.rows)
+            self._lead |= dict.fromkeys(group.rows, number)
+            self._above.append(group.parent)
             self._depth.append(0)
         waiting = [(row, 0) for row in self._shown.get(-1, ())]
         while waiting:
@@ -176,26 +112,32 @@ class TreeTable(FrameTable):
         """Returns the row under which a row is shown; -1 for none."""
         return self._lead.get(row, self._above[row])
 
+    def _is_rest(self, row: int) -> bool:
+        """Whether a row stands for small siblings, which come last in any order."""
+        return row >= self._own and not self._groups[row - self._own].name
+
     @property
-    def on_rest(self) -> bool:
-        """Whether the cursor is on a row that stands for small siblings."""
+    def on_group(self) -> bool:
+        """Whether the cursor is on a row that stands for several siblings."""
         row = self.row_number(self.cursor)
         return self.folds and row is not None and row >= self._own
 
     def load(self, frame: pl.DataFrame, columns: Sequence[Field], **options: Any) -> None:
-        """Shows another frame, as `FrameTable.load` does, with the rows that stand for small siblings."""
-        super().load(with_rests(frame, self._rests, adds=self.adds) if self._rests else frame, columns, **options)
+        """Shows another frame, as `FrameTable.load` does, with the rows that stand for siblings."""
+        shown = with_folded(frame, self._groups, per_call=self.per_call) if self._groups else frame
+        super().load(shown, columns, **options)
 
     def view(self) -> pl.DataFrame:
         """The rows in view in their order, all columns of the frame; without those that stand for others."""
         self.settle()
-        if not self._rests or self._order is None:
+        if not self._groups or self._order is None:
             return super().view()
         rows: pl.DataFrame = self.frame[self._order.filter(self._order < self._own)]
         return rows
 
     def _first_levels(self) -> Iterator[int]:
         level, rows = [-1], 0
+        repeating = {group.parent for group in self._groups if group.name}  # beside them all stays closed
         for depth in range(len(self._depth) + 1):
             level = [row for row in level if any(child not in self._below for child in self._children.get(row, ()))]
             below = [child for row in level for child in self._shown.get(row, ())]
@@ -203,7 +145,8 @@ class TreeTable(FrameTable):
             if not below or (rows > FIRST_ROWS and depth > 1):
                 return
             yield from (row for row in level if row >= 0)
-            level = [row for row in below if row < self._own]
+            open_rows = [row for row in level if row not in repeating]
+            level = [child for row in open_rows for child in self._shown.get(row, ()) if child < self._own]
 
     # --- order
 
@@ -231,7 +174,7 @@ class TreeTable(FrameTable):
             if kept is not None:
                 children = [child for child in self._children.get(row, []) if child in kept]
             if rank is not None:
-                children = sorted(children, key=lambda child: (child >= self._own, rank[child]))
+                children = sorted(children, key=lambda child: (self._is_rest(child), rank[child]))
             stack.extend(reversed(children))
         self._order = pl.Series("row", rows, dtype=pl.UInt32)
 

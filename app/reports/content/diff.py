@@ -62,7 +62,7 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
             (FindingList(Judged.of(found), whole=True),) if only == "findings" else section_parts(found, only, layout)
         )
         return
-    yield FindingList(Judged.of(found))
+    yield FindingList(Judged.of(found), folded=True)
     yield from _split(found, layout)
     yield from _waterfall(found["waterfall"], layout, "GPU time", _of(found, "waterfall"))
     yield from _kinds(found, layout)
@@ -92,7 +92,7 @@ def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield Sentences((comparable_words(found["comparable"], "A holds other launches than B"),))
     yield _conditions(found["comparable"])
     yield Sentences(counters_verdict(counters, layout))
-    yield FindingList(Judged.of(found))
+    yield FindingList(Judged.of(found), folded=True)
     yield from configuration_blocks(counters["configurations"], counters["configuration_weights"], layout)
     yield from _waterfall(found["waterfall"], layout, "profiled time")
     yield from _changes("kernels", found["kernels"], layout)

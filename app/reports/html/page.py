@@ -57,7 +57,7 @@ def findings_heading(found: Judged) -> str:
     return f"Findings ({looked(len(found.findings_checked), len(found.findings_abstained), aside)})"
 
 
-def findings(found: Judged, base: str, layout: Layout, level: int) -> list[str]:
+def findings(found: Judged, base: str, layout: Layout, level: int, *, folded: bool = False) -> list[str]:
     """Every finding, then behind a fold what was set aside and what could not be judged.
 
     Args:
@@ -65,10 +65,11 @@ def findings(found: Judged, base: str, layout: Layout, level: int) -> list[str]:
         base: what the numbers are about.
         layout: its limit is that of a list.
         level: of a finding's heading.
+        folded: whether only their headings show at first.
     """
     rows = found.findings[: layout.limit]
     whole = whole_of(base)
-    lines = [_finding(row, whole, level, layout) for row in rows] or ["<p>None.</p>"]
+    lines = [_finding(row, whole, level, layout, folded=folded) for row in rows] or ["<p>None.</p>"]
     away = [(row.id, f"{row.title} ({row.by})") for row in found.findings_suppressed]
     away += [(row.id, f"{row.title} (silenced: {row.reason})") for row in found.findings_silenced]
     missing = missing_by_reason(found.findings_abstained)
@@ -94,10 +95,10 @@ def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clea
     return [*lines, f"<details>{summary}", *findings(found, base, layout, level), "</details>"]
 
 
-def _finding(row: FindingRow, whole: str, level: int, layout: Layout) -> str:
+def _finding(row: FindingRow, whole: str, level: int, layout: Layout, *, folded: bool) -> str:
     mark, _, title = headline(row).partition(": ")
-    head = f'<span class="mark">{said(layout.text(mark))}</span>: {said(layout.text(title))}'
-    lines = [element(f"h{level}", head)]
+    head = element(f"h{level}", f'<span class="mark">{said(layout.text(mark))}</span>: {said(layout.text(title))}')
+    lines: list[str] = []
     rows = [
         f"<dt>{said(label or 'and')}</dt><dd>"
         + (f"<code>{said(layout.text(text))}</code>" if label == "Run" else said(layout.text(text)))
@@ -109,7 +110,9 @@ def _finding(row: FindingRow, whole: str, level: int, layout: Layout) -> str:
     if row.evidence:
         shown = [(item.label, evidence_text(item, ascii=layout.ascii)) for item in row.evidence]
         lines += _fold("What it rests on", shown)
-    return element("article", "\n".join(lines), class_=f"finding {row.severity}")
+    about = "\n".join(lines)
+    inside = f"<details><summary>{head}</summary>{about}</details>" if folded and about else f"{head}\n{about}"
+    return element("article", inside, class_=f"finding {row.severity}")
 
 
 def _fold(title: str, rows: list[tuple[str, str]], count: int | None = None) -> list[str]:
@@ -159,7 +162,7 @@ class _Page:
                 if part.brief:
                     self.body += first_findings(part.judged, part.base, self.layout, level, clean=part.clean)
                 else:
-                    self.body += findings(part.judged, part.base, self.layout, level)
+                    self.body += findings(part.judged, part.base, self.layout, level, folded=part.folded)
         elif isinstance(part, Sentences):
             self._sentences(part)
         elif isinstance(part, Command):

@@ -335,6 +335,10 @@ class View(Vertical, Painted, can_focus=True):
         """Returns whether this is the current place."""
         return place is None
 
+    def is_zoomed(self, before: Any, after: Any) -> bool:
+        """Returns whether what is shown of the same became wider or narrower between two places in this tab."""
+        return False
+
     def restore(self, place: Any) -> None:
         """Goes back to a `place` in this tab, for the same run and scope."""
 

@@ -62,8 +62,8 @@ class CountedView(TableView):
     """A table whose numbers can be divided, and whose rows can be grouped."""
 
     BINDINGS = commands.bindings("counted")
-    GROUPS: ClassVar[bool] = False
-    """Whether its first table can be grouped."""
+    GROUPS: ClassVar[str] = ""
+    """The table whose rows can be grouped; empty for none."""
     USUAL_PER: ClassVar[Per] = "total"
     """What its totals cover by default."""
 
@@ -153,13 +153,14 @@ class CountedView(TableView):
     def action_group(self, step: int) -> None:
         """Groups the rows of the first page by the next available grouping."""
         if not self.GROUPS or self.state is None:
-            self.host.say("The rows of this tab are not grouped: b works in Kernels and Operators")
+            grouped = "Kernels, Operators and the gaps of Host"
+            self.host.say(f"The rows of this tab are not grouped: {commands.key('table.group')} works in {grouped}")
             return
         if len(self._stack) > 1:
             self.host.say(f"{commands.key('go.back')} goes back to the table that {commands.key('table.group')} groups")
             return
-        if self.TABLES and self.kind != self.TABLES[0]:
-            self.host.say(f"Only the {self.TABLES[0]} can be grouped: {commands.key('table.next')} goes back to them")
+        if self.kind != self.GROUPS:
+            self.host.say(f"Only the {self.GROUPS} can be grouped: {commands.key('table.next')} goes to them")
             return
 
         def work() -> Page:
@@ -205,6 +206,6 @@ class CountedView(TableView):
             return labels
         if any(column.sums for column in state.page.columns):
             labels["table.units"] = totals.WORDS[totals.next_unit(self.per, has_steps=self.has_steps)] or "totals"
-        if self.GROUPS and len(self._stack) == 1 and (not self.TABLES or self.kind == self.TABLES[0]):
+        if len(self._stack) == 1 and self.kind == self.GROUPS != "":
             labels["table.group"] = "group"
         return labels

@@ -131,7 +131,15 @@ class RowsView(View):
             self.host.say("The suffix says the form: .csv .json .parquet .md; of a picture .svg .png")
         else:
             frame, columns = self.table.view(), self.table.columns
-            self._write(path, lambda part: export.write(frame, columns, part), "wrote ", force=force)
+            names = {side: run.name for side, run in sorted(self.session.runs.items())}
+            runs = {f"{side}_run": name for side, name in names.items()} if self.COMPARES else {"run": names["a"]}
+            about = {**runs, "base": " · ".join(filter(None, (self.base, state.page.unit))), "filter": state.filter}
+            self._write(path, lambda part: export.write(frame, columns, part, about), "wrote ", force=force)
+
+    @property
+    def base(self) -> str:
+        """What the numbers of the page in view cover."""
+        return self.state.page.note if self.state is not None else ""
 
     def _save_picture(self, path: Path, force: bool) -> None:
         """Writes the view's chart; with `force`, over the file that is there."""

@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
+from tracetui.app.tables import totals
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
 from tracetui.app.views.common.page import Page, PageState, note_text
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.app.session import jobs
-    from tracetui.app.session.session import Arranged
+    from tracetui.app.session.session import Arranged, Columns
     from tracetui.app.text.names import Names
     from tracetui.app.widgets.frame_table import FrameTable
 
@@ -134,6 +135,7 @@ class TableView(RowsView):
         page = state.page
         self.blank(page.empty or f"No {page.noun} here." if not page.frame.height else "")
         self.host.configure_columns(page.id, page.columns)
+        self.table.per_call = page.unit == totals.WORDS["call"]
         self.table.plant(page.frame, expanded=state.expanded)
         self.table.load(
             page.frame,
@@ -214,7 +216,7 @@ class TableView(RowsView):
             if state is not None and not state.page.alone:
                 labels["table.next"] = self._table_place
         elif state is not None:
-            labels["go.in"] = state.page.inside or "details"
+            labels["go.in"] = "open or close" if self.table.on_group else state.page.inside or "details"
             frame = state.page.frame
             timed = "at_ns" in frame.columns and frame["at_ns"].null_count() < frame.height
             if state.page.id in ("launches", "host_launches", "collective_calls") and timed:  # ncu knows durations only
@@ -277,7 +279,7 @@ class TableView(RowsView):
             shown.display = True
 
     def uses_up(self, key: str) -> bool:
-        """Closes the list of tables on a key that goes to no other; Esc and Enter do nothing else then."""
+        """Closes the list of tables on a key that goes to no other; Esc does nothing else then."""
         shown = self.query("#tables")
         if not any(part.display for part in shown):
             return False
@@ -285,12 +287,15 @@ class TableView(RowsView):
         if command is not None and command.id in ("table.next", "table.previous"):
             return False
         shown.set(display=False)
-        return key in ("escape", "enter")
+        return key == "escape"
 
     # --- in and out
 
     def action_drill(self) -> None:
-        """Opens what is inside the row, or its details."""
+        """Opens the rows that the row stands for, what is inside it, or its details."""
+        if self.table.on_group:
+            self.table.action_fold()
+            return
         state, row = self.state, self.table.current
         if state is None or row is None:
             self.host.say("There are no rows here")
@@ -345,9 +350,9 @@ class TableView(RowsView):
             self.app.call_later(self.host.show_in_timeline, "device", cast("int", row["row"]))
         elif state.page.id in _WITH_FRAME and cast("int", row["row"]) >= 0:
             self.app.call_later(self.host.show_in_timeline, str(row["frame"]), cast("int", row["row"]))
-        elif state.page.id == "gaps":
+        elif state.page.id in ("gaps", "gap_causes"):
             start = cast("int", row["start"])
-            lasting = cast("int", row["duration_ns"])
+            lasting = cast("int", row.get("longest_ns", row["duration_ns"]))
             self.app.call_later(self.host.show_gap, cast("int | None", row["device"]), start, start + lasting)
         elif state.page.id == "host_launches":
             host = self.session.trace().host
@@ -400,12 +405,18 @@ class TableView(RowsView):
         return {state.page.id: state.sort if state.sort != state.page.sort else None for state in self._stack}
 
     def arranged(self) -> Arranged:
-        """Returns the order and the own filter of each page in view; the shared filter is the session's."""
+        """Returns order, own filter and columns of each page in view; the shared filter is the session's."""
         self._remember()
         return {
-            (self.TAB, self.kind, at, state.page.id): (state.sort, state.filter if at or not self.shares_filter else "")
+            (self.TAB, self.kind, at, state.page.id): (
+                state.sort, state.filter if at or not self.shares_filter else "", self._chosen_columns(state.page),
+            )
             for at, state in enumerate(self._stack)
-        }
+        }  # fmt: skip
+
+    def _chosen_columns(self, page: Page) -> Columns:
+        usual = frozenset(column.name for column in page.columns if column.hidden)
+        return self.session.hidden.get(page.id, usual), self.session.pinned.get(page.id, frozenset())
 
     def place(self) -> tuple[str, tuple[PageState, ...]]:
         """The table of this tab, and the pages down to the one in view, each with its filter, order and cursor."""
@@ -431,6 +442,7 @@ class TableView(RowsView):
         self.kind = kind
         self._stack = list(map(copy, states))
         self._show_page()
+        self.keep_columns(self._stack[-1].page.id)
         self.call_after_refresh(self.take_focus)
 
     # --- columns and names
@@ -441,7 +453,7 @@ class TableView(RowsView):
         if state is None:
             return
 
-        def done(choice: tuple[frozenset[str], frozenset[str]] | None) -> None:
+        def done(choice: Columns | None) -> None:
             if choice is not None and choice != before:
                 self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
                 self.table.choose_columns(hidden=choice[0], pinned=choice[1])
