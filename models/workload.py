@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD, OPTIMIZER = "forward_pass", "backward_pass", "optimizer_step"
 LEARNING_RATE = 1e-4
+CASTS = {"fp16": torch.float16, "bf16": torch.bfloat16}
 GRAPHING_MODES = ("reduce-overhead", "max-autotune")
 """Modes of torch.compile that replay CUDA graphs."""
 BEFORE_CAPTURE = 3
@@ -61,7 +62,7 @@ class Workload:
         self.samples_per_step: int | None = None
         self._seen: set[int] = set()
         self._shapes: list[list[int]] = []
-        self._autocast = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(options["dtype"])
+        self._autocast = None if parts.serves else CASTS.get(options["dtype"])
         self._parallel: str | None = options.get("parallel")
         self._callable = self.model
         if self._parallel is not None:
@@ -73,7 +74,7 @@ class Workload:
         if self.train:
             self._optimizer = _optimizer(parallel.groups(self.model), options["optimizer"], options["cuda_graphs"])
         self._scaler = _scaler(self.device.type) if self.train and options["dtype"] == "fp16" else None
-        self._graph = self._graph_of_step() if options["cuda_graphs"] else None
+        self._graph = self._graph_of_step() if options["cuda_graphs"] and not parts.serves else None
         self._resident: Any = None
         self.keeps_result = False
         """Whether `result` is kept: it takes memory that a step by itself would not."""

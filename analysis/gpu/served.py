@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from tracetui.analysis.base import intervals
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.steps import StepSlots
+from tracetui.parsers.names.range_roles import spoken
 from tracetui.parsers.names.serving import DECODE, MIXED, PREFILL, Iteration, iteration_of, label_of
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Served(Struct, frozen=True):
     launches: float | None
     """Calls that launched GPU work; a graph is one."""
     kernels: float | None
+    """Null, as are the two before it, where no GPU was recorded."""
     gap_ns: float | None
     """From the end of the range to the begin of the next one's, whatever that does."""
     batch: float | None
@@ -91,6 +94,16 @@ def lone(trace: Trace, slots: StepSlots) -> StepSlots:
     return StepSlots((0,), (max(served, key=len),), slots.start, slots.end, marked=True)
 
 
+def within_steps(trace: Trace) -> str | None:
+    """What a server's iterations are called that the profiler's steps hold several of; None where they hold none."""
+    if not trace.steps.height:
+        return None
+    names = trace.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))["name"].cast(pl.String)
+    told = Counter(label for name in names.drop_nulls() if (label := label_of(name)) is not None)
+    label, number = told.most_common(1)[0] if told else (None, 0)
+    return None if label is None or number <= trace.steps.height else spoken(label)
+
+
 COLUMNS: dict[str, pl.DataType] = {
     "kind": pl.String(),
     "waits_for": pl.String(),
@@ -125,13 +138,13 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
     busy = intervals.union(work["start"].to_numpy(), (work["start"] + work["duration"].fill_null(0)).to_numpy())
     worked = int(intervals.covered(busy, slots.start[rows], slots.end[rows]).sum())
     mine = work.filter(pl.col("step").is_in(own.tolist())) if sel.trace.steps.height else work
-    launches = mine["launch"].n_unique() if mine["launch"].null_count() == 0 else None
+    launches = mine["launch"].n_unique() if work.height and mine["launch"].null_count() == 0 else None
     # the last iteration has none after it: its own length stands for the time until then only where it is alone
     timed = has_next if has_next.any() else np.ones(own.size, np.bool_)
     return Served(
-        busy_percent=100 * worked / int(length.sum()) if length.sum() else None,
+        busy_percent=100 * worked / int(length.sum()) if length.sum() and work.height else None,
         launches=None if launches is None else launches / rows.size,
-        kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size,
+        kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size if work.height else None,
         gap_ns=float(gap.mean()) if gap.size else None,
         batch=_mean(told, _batch),
         tokens=_mean(told, _tokens),

@@ -17,7 +17,7 @@ from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
-from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, served
+from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, served, within_steps
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
@@ -183,7 +183,7 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     """The kinds of the steps that the page is about; None without two steps."""
     trace = sel.trace
     recorded = recorded_kinds(sel)
-    if sel.scope != Scope():
+    if sel.scope != Scope() or (recorded is not None and recorded.typical.phase is not None):
         return recorded
     if trace.clean_step_ns:
         lengths = [*trace.clean_step_ns, *_sampled_lengths(trace)]
@@ -225,6 +225,8 @@ def recorded_kinds(sel: Selection) -> StepKinds | None:
     slots = slots if slots.marked else lone(sel.trace, slots)
     if slots.marked and (named := phases(slots.name)):
         return _of_server(sel, slots, named)
+    if sel.scope == Scope() and (name := within_steps(sel.trace)) is not None:
+        return recorded_kinds(select(sel.trace, Scope(steps_by=name)))
     if not slots.marked or slots.start.size < 2:
         return None
     work = _work(sel.trace, slots)

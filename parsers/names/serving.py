@@ -96,4 +96,5 @@ def _of_mode(mode: str, said: dict[str, int]) -> Iteration:
         generated = 0
     if tokens is None and phase == MIXED:
         tokens = _sum(said.get("c_sq"), said.get("g_sq"))
-    return Iteration(phase, requests, tokens, generated, _sum(said.get("c_sk"), said.get("g_sk")) or said.get("g_sk"))
+    attended = [said[key] for key in ("c_sk", "g_sk") if key in said]
+    return Iteration(phase, requests, tokens, generated, sum(attended) if attended else None)
