@@ -120,6 +120,14 @@ class Workload:
         if self.keeps_result:
             self.result = result
 
+    def recapture(self) -> bool:
+        """Has the next step capture its CUDA graph anew; returns whether there is one."""
+        graph = getattr(self, "_graph", None) or getattr(self.model, "graph", None)
+        if graph is None:
+            return False
+        graph.forget()
+        return True
+
     def apply_settings(self) -> None:
         """Sets TF32 as the number type asks for: the setting is the process's, and another workload may change it."""
         _set_tf32(self.options["dtype"], self.device.type, [])
@@ -282,6 +290,10 @@ class Graph:
         self._given = batch
         self._graph.replay()
         return self.result
+
+    def forget(self) -> None:
+        """Drops the graph: the next call captures one anew."""
+        self._graph = None
 
     def _capture(self, batch: Any) -> None:
         self._batch = mapped(batch, lambda tensor: tensor.clone())

@@ -50,7 +50,7 @@ class Server(nn.Module):
         self.ranges = SILENT
         self._kinds = Growing if growing else Static
         self._caches: list[Growing] = []
-        self._next: Any = Graph(self._iteration, lambda: None) if graphs else self._iteration
+        self.graph = Graph(self._iteration, lambda: None) if graphs else None
 
     def forward(self, prompts: Tensor) -> Tensor:
         """Answers the prompts."""
@@ -63,7 +63,7 @@ class Server(nn.Module):
             tokens.tolist()
         for place in range(count, count + ANSWER):
             with self.ranges.within(f"step[DECODE bs={batch} {_sums('g', batch, 1, place + 1)}]"):
-                tokens = self._next((tokens, self.places[place : place + 1]))
+                tokens = (self.graph or self._iteration)((tokens, self.places[place : place + 1]))
                 answers.append(tokens.clone())
                 tokens.tolist()
         return torch.cat(answers, 1)
