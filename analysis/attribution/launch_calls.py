@@ -127,12 +127,13 @@ def replayed_words(found: Replays) -> str:
     how, what = ("their nodes", "range") if found.by == "node" else ("order of names", "operator")
     text = f"{found.matched:,} of {found.kernels:,} replayed {kernels} found in the capture by {how}"
     text += f"; {format_percent(share)} of replayed GPU time has its {what}"
+    if found.by_order:
+        share = 100 * found.by_order_ns / found.ns if found.ns else 0.0
+        text += f", {format_percent(share)} by place alone, since the capture names no kernel there"
     if found.by == "node" and not found.named_ns:
         text += ": none was recorded around the capture (record from before it, with NVTX)"
     if found.ambiguous:
         text += f"; {found.ambiguous:,} ambiguous, since captured graphs that differ in operator or module fit"
-    if found.by_order:
-        text += f"; {found.by_order:,} by their place alone, since the capture names no kernel there"
     if found.incomplete:
         text += f"; {found.incomplete:,} of {found.launches:,} replays lack kernels of their graph"
     if not found.matched:

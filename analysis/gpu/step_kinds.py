@@ -218,15 +218,25 @@ def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
     return np.isin(sel.steps["index"].to_numpy(), typical)
 
 
+def iterations(sel: Selection) -> tuple[Selection, dict[int, str]]:
+    """The selection by a server's iterations where the recording has them, and the name of each step."""
+    by, slots = _iterations(sel)
+    return by, dict(zip(slots.index, slots.name, strict=True))
+
+
+def _iterations(sel: Selection) -> tuple[Selection, StepSlots]:
+    name = within_steps(sel.trace) if sel.scope == Scope() else None
+    by = sel if name is None else select(sel.trace, Scope(steps_by=name))
+    slots = step_slots(by)
+    return by, slots if slots.marked else lone(by.trace, slots)
+
+
 @kept
 def recorded_kinds(sel: Selection) -> StepKinds | None:
     """The kinds of a recording's own steps."""
-    slots = step_slots(sel)
-    slots = slots if slots.marked else lone(sel.trace, slots)
+    sel, slots = _iterations(sel)
     if slots.marked and (named := phases(slots.name)):
         return _of_server(sel, slots, named)
-    if sel.scope == Scope() and (name := within_steps(sel.trace)) is not None:
-        return recorded_kinds(select(sel.trace, Scope(steps_by=name)))
     if not slots.marked or slots.start.size < 2:
         return None
     work = _work(sel.trace, slots)

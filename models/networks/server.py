@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..data import RandomTokens
+from ..graphs import CASTS, Graph
 from ..ranges import SILENT
 from ..sizes import ANSWER, GPT_SIZES, GptShape, server_cost
 from ..tasks import labelled
-from ..workload import CASTS, Graph
 from .gpt import Gpt
 
 if TYPE_CHECKING:
