@@ -99,9 +99,9 @@ def with_captures(trace: Trace, beside: Sequence[Trace]) -> Trace:
         return trace
     recorded = [one for one in (trace, *beside) if captures(one)]
     pieces = [piece for one in recorded for piece in _pieces(one)]
-    if not pieces:
-        return trace
     played = _replays(trace)
+    if not played:
+        return trace
     made, found = _Rows(trace, pieces), [0] * 4
     duration = trace.device["duration"].fill_null(0).to_numpy()
     kernels, ns, named_ns, ambiguous_ns, by_order_ns = 0, 0, 0, 0, 0
@@ -291,7 +291,7 @@ def _fitting(pieces: list[Piece], played: list[_Replay]) -> Iterator[_Fits | Non
         if one.kernels not in alike:
             alike[one.kernels] = _of_kernels(one.kernels, pieces)
     possible = [_of_batch(alike[one.kernels], pieces, one.batch) for one in played]
-    if len(played) * len(pieces) <= MOST_PAIRS:
+    if pieces and len(played) * len(pieces) <= MOST_PAIRS:
         possible = _in_order(possible, pieces, [one.group for one in played])
     made: dict[tuple[tuple[str, ...], tuple[int, ...]], _Fits | None] = {}
     for one, chosen in zip(played, possible, strict=True):

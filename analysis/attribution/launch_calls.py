@@ -124,6 +124,11 @@ def replayed_words(found: Replays) -> str:
     """What captures told of replayed kernels, as a sentence."""
     kernels = "kernel" if found.kernels == 1 else "kernels"
     share = 100 * found.named_ns / found.ns if found.ns else 0.0
+    if not found.pieces:
+        return (
+            f"none of {found.kernels:,} replayed {kernels} has an operator or a line: the capture was not recorded"
+            " (begin before it, at the eager warm-up)"
+        )
     how, what = ("their nodes", "range") if found.by == "node" else ("order of names", "operator")
     text = f"{found.matched:,} of {found.kernels:,} replayed {kernels} found in the capture by {how}"
     text += f"; {format_percent(share)} of replayed GPU time has its {what}"

@@ -17,7 +17,7 @@ from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
-from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, served, within_steps
+from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, replayed, served, within_steps
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
@@ -228,7 +228,11 @@ def _iterations(sel: Selection) -> tuple[Selection, StepSlots]:
     name = within_steps(sel.trace) if sel.scope == Scope() else None
     by = sel if name is None else select(sel.trace, Scope(steps_by=name))
     slots = step_slots(by)
-    return by, slots if slots.marked else lone(by.trace, slots)
+    slots = slots if slots.marked else lone(by.trace, slots)
+    if sel.scope != Scope() or phases(slots.name) or (trace := replayed(sel.trace)) is None:
+        return by, slots
+    by = select(trace)
+    return by, step_slots(by)
 
 
 @kept

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.gpu.activities import WORK
-from tracetui.analysis.gpu.step_kinds import iterations, page_kinds
+from tracetui.analysis.gpu.step_kinds import iterations, recorded_kinds
 from tracetui.analysis.roofline.peaks import peaks_of
 from tracetui.analysis.roofline.shapes import Heads, Work, attention_heads, rate, shape_work
 from tracetui.parsers.names import kernel_names
@@ -39,7 +39,7 @@ def iteration_work(run: Run | None, sel: Selection, peaks: Peaks | None = None) 
     the roof, of their time; ``cache_bytes``: the keys and values that attention reads; ``cache_percent``: what reading
     them takes at the memory's bandwidth, of the GPU's time. Null where the recording does not tell.
     """
-    found = page_kinds(sel)
+    found = recorded_kinds(sel)
     if found is None or found.typical.served is None:
         return pl.DataFrame(schema=COLUMNS)
     (marked, names), roofs = iterations(sel), peaks_of(run, sel.trace) if peaks is None else peaks
