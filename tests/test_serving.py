@@ -223,3 +223,8 @@ def test_in_little_room_whole_parts_are_left_out():
     assert _served(one, 60) == "2,047 tokens/s, batch 8, context 520.5, 60.5 % busy"
     assert _served(one, 40) == "2,047 tokens/s, batch 8, context 520.5"
     assert _served(one, 20) == "2,047 tokens/s"
+
+
+def test_ranges_that_a_program_calls_replay_are_no_phase():
+    assert iteration_of("replay") is None
+    assert iteration_of("other") is None

@@ -54,7 +54,7 @@ class Served(Struct, frozen=True):
     launches: float | None
     """Calls that launched GPU work; a graph is one."""
     kernels: float | None
-    """Null, as are the two before it, where no GPU was recorded."""
+    """Null where no GPU was recorded, as the two before it are, and where graphs were recorded whole."""
     gap_ns: float | None
     """From the end of the range to the begin of the next one's, whatever that does."""
     batch: float | None
@@ -186,12 +186,13 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
     worked = int(intervals.covered(busy, slots.start[rows], slots.end[rows]).sum())
     mine = work.filter(pl.col("step").is_in(own.tolist())) if sel.trace.steps.height else work
     launches = mine["launch"].n_unique() if work.height and mine["launch"].null_count() == 0 else None
+    whole = (mine["kind"] == "graph").any()  # what a graph launched was not recorded
     # the last iteration has none after it: its own length stands for the time until then only where it is alone
     timed = has_next if has_next.any() else np.ones(own.size, np.bool_)
     return Served(
         busy_percent=100 * worked / int(length.sum()) if length.sum() and work.height else None,
         launches=None if launches is None else launches / rows.size,
-        kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size if work.height else None,
+        kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size if work.height and not whole else None,
         gap_ns=float(gap.mean()) if gap.size else None,
         batch=_mean(told, _batch),
         tokens=_mean(told, _tokens),

@@ -51,8 +51,9 @@ def _of_phase(sel: Selection, names: Mapping[int, str], peaks: Peaks, kind: Kind
     rows = sel.trace.steps["index"].is_in(list(kind.steps)).arg_true()
     inside = pl.col("step").is_in(rows.implode()) if rows.len() else pl.lit(value=True)
     work = sel.timed.filter(inside & pl.col("kind").is_in(WORK)).select("kind", "name", "operator", "duration")
-    if not work.height:
-        return (kind.phase, *[None] * (len(COLUMNS) - 1))
+    if not work.height or (work["kind"] == "graph").any():  # what a graph launched was not recorded
+        gpu = int(work["duration"].sum()) / len(kind.steps) if work.height else None
+        return (kind.phase, gpu, *[None] * (len(COLUMNS) - 2))
     texts = work["name"].unique().cast(pl.String)
     categories = pl.DataFrame({"text": texts, "category": [kernel_names.category(text) for text in texts]})
     work = work.with_columns(text=pl.col("name").cast(pl.String)).join(categories, on="text", how="left")

@@ -34,8 +34,9 @@ _VLLM = re.compile(rf"execute_(?:\d+_)?context_(?P<c>\d+){_SUMS.format('c')}_gen
 _SGLANG = re.compile(r"step\[(?P<mode>[A-Z]\w*)(?P<rest>(?: \w+=\d+)*)\]")
 _ATOM = re.compile(r"(?P<phase>prefill|decode)\[bs=(?P<bs>\d+) tok=(?P<tok>\d+)\]")
 _TENSORRT_LLM = re.compile(r"\[Executor\] _forward_step(?: \d+)?: (?P<c>\d+) ctx reqs, (?P<g>\d+) gen reqs")
-REPLAY, OTHER = "replay", "other"
-"""Phases that no server names: each replay of a graph that a program launches again and again, and what is between."""
+REPLAY, OTHER = "launch to launch of a graph", "between launches of a graph"
+"""Names of steps that no range names: a replay of a graph that is launched again and again, and what is between."""
+_REPLAYS = {REPLAY: "replay", OTHER: "other"}
 _XDIT = re.compile(r"execute_diffusion_(?P<batch>\d+)_\d+x\d+")
 LABELS = {
     "vLLM iteration": _VLLM,
@@ -55,8 +56,8 @@ def label_of(name: str) -> str | None:
 def iteration_of(name: str) -> Iteration | None:
     """What the name of a range says of the iteration in it; None for other names."""
     name = name.strip()
-    if name in (REPLAY, OTHER):
-        return Iteration(name)
+    if name in _REPLAYS:
+        return Iteration(_REPLAYS[name])
     if match := _VLLM.fullmatch(name):
         said = {key: None if value is None else int(value) for key, value in match.groupdict().items()}
         new, generated = (said[f"{one}sq"] if said[f"{one}tokens"] is None else said[f"{one}tokens"] for one in "cg")
