@@ -42,9 +42,9 @@ def test_ranges_tell_phase_batch_tokens_and_context() -> None:
     work = built()
     work.step(next(work.batches()))
     told = [found for name in work.ranges.seen if (found := iteration_of(name)) is not None]
-    assert told[0] == Iteration("prefill", BATCH, BATCH * CTX, 0, BATCH * CTX)
-    decoded = [Iteration("decode", BATCH, BATCH, BATCH, BATCH * (CTX + number)) for number in range(1, 1 + ANSWER)]
-    assert told[1:] == decoded
+    assert told[0] == Iteration("prefill", BATCH, BATCH * CTX, 0, BATCH * CTX, BATCH * CTX * CTX / 2)
+    attended = [BATCH * (CTX + number) for number in range(1, 1 + ANSWER)]
+    assert told[1:] == [Iteration("decode", BATCH, BATCH, BATCH, many, many) for many in attended]
 
 
 def test_flops_are_those_of_the_counter_and_of_attention() -> None:
