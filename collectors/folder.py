@@ -22,6 +22,7 @@ OWN_ONLY = 0o600
 KINDS = {
     profiler_commands.TRACE: "chrome",
     profiler_commands.LIGHT_TRACE: "chrome",
+    profiler_commands.CAPTURE_TRACE: "chrome",
     profiler_commands.NSYS_EXPORT: "nsys",
     profiler_commands.NCU_RAW: "ncu",
     profiler_commands.NCU_DETAILS: "ncu",

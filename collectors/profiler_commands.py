@@ -20,6 +20,7 @@ START = "start.py"
 """The script in the folder `PROGRAM` that the child's Python runs."""
 PROGRESS = "progress.jsonl"
 TRACE, LIGHT_TRACE = "trace.pt.trace.json.gz", "light.pt.trace.json.gz"
+CAPTURE_TRACE = "capture.pt.trace.json.gz"
 """What the child's `profilers` and `light` write."""
 RANK_TRACES = "rank*.pt.trace.json.gz"
 """What they write in a job of many ranks: ``rank0.pt.trace.json.gz``, ``rank0.light.pt.trace.json.gz``, …"""
@@ -176,6 +177,8 @@ def plan(request: ProfileRequest, tool: str) -> str:
             parts.append(f"{request.light_steps} recorded lightly, GPU work and API calls alone ({LIGHT_TRACE})")
         more = [name for name, on in (("modules", request.with_stack), ("allocations", request.with_memory)) if on]
         parts.append(f"{request.steps} recorded with {', '.join(['operators', 'shapes', *more])} ({TRACE})")
+        if request.options.get("cuda_graphs"):
+            parts.append(f"one that captures its CUDA graph anew ({CAPTURE_TRACE})")
     else:
         parts.append(f"{request.steps if tool != 'ncu' else 1} recorded")
     return ", then ".join(parts)

@@ -9,6 +9,7 @@ from .errors import WrongOption
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
 ATTENTION = ("steps", "fused")
+CACHES = ("static", "growing")
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 OPTIMIZERS = ("loop", "foreach", "fused")
 PARALLEL = ("ddp", "fsdp", "pipeline", "tensor")
@@ -33,6 +34,7 @@ WORDS = {
     "depth": "blocks of the model",
     "ctx": "tokens in a sequence",
     "attention": "steps (scores, softmax and product, one after another) or fused (PyTorch's own)",
+    "kv_cache": "static (room for all tokens from the start) or growing (torch.cat in each iteration)",
     "keep": "share of the tokens that each reduction keeps, above 0 and up to 1 (1: no reduction)",
     "reduction_loc": "blocks, counted from 0, in which tokens are dropped: 3,6,9",
     "dtype": "fp32, fp16 or bf16 (autocast), tf32",
@@ -50,6 +52,7 @@ WORDS = {
 }
 _CHOICES = {
     "attention": ATTENTION,
+    "kv_cache": CACHES,
     "dtype": DTYPES,
     "parallel": PARALLEL,
     "optimizer": OPTIMIZERS,
@@ -86,6 +89,12 @@ def _check_together(name: str, options: dict[str, Any]) -> None:
         options["compile"] = True
     if options.get("optimizer") and not (options["train"] or options["parallel"]):
         raise WrongOption(f"{name}: optimizer is an option of training; add train")
+    if "kv_cache" in options:
+        refused = next((option for option in ("train", "compile", "parallel") if options[option]), None)
+        if refused:
+            raise WrongOption(f"{name} serves requests, eagerly or from a graph, in one process: it takes no {refused}")
+        if options["cuda_graphs"] and options["kv_cache"] != "static":
+            raise WrongOption(f"{name}: a graph is of fixed sizes, so cuda_graphs needs the static cache")
     if options.get("cuda_graphs"):
         if options["device"] == "cpu":
             raise WrongOption(f"{name}: cuda_graphs needs a CUDA device")

@@ -23,6 +23,7 @@ _MODULES = {
     "vim": "networks.vim",
     "topk_deit": "networks.topk_deit",
     "gpt": "networks.gpt",
+    "server": "networks.server",
     "mlp": "networks.mlp",
     "timm": "networks.timm_models",
     "user": "user_model",
@@ -35,7 +36,7 @@ class Entry:
 
     name: str
     family: str
-    """``vim``, ``topk_deit``, ``gpt``, ``mlp``, ``timm`` or ``user``."""
+    """``vim``, ``topk_deit``, ``gpt``, ``server``, ``mlp``, ``timm`` or ``user``."""
     title: str
     parameters: int | None
     """The number of parameters at the default sizes, by arithmetic; null if it is known only after building."""
@@ -176,6 +177,20 @@ def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
     )
 
 
+def _server() -> Entry:
+    width, hidden, depth, heads = sizes.GPT_SIZES["gpt_medium"]
+    shape = sizes.GptShape(width, hidden, depth, heads)
+    return Entry(
+        "gpt_server",
+        "server",
+        f"gpt_medium that answers a batch of prompts in each step: prefill, then {sizes.ANSWER} times decode",
+        shape.parameters,
+        (),
+        _defaults(batch=8, ctx=512, depth=depth, kv_cache="static"),
+        sizes.server_cost(sizes.GptShape(width, hidden, depth, heads, ctx=512), 8),
+    )
+
+
 def _mlp() -> Entry:
     shape = sizes.MlpShape()
     return Entry(
@@ -219,6 +234,7 @@ _BUILT_IN = {
         *(_vim(name, width) for name, width in sizes.VIM_WIDTHS.items()),
         *(_deit(name, size) for name, size in sizes.DEIT_SIZES.items()),
         *(_gpt(name, size) for name, size in sizes.GPT_SIZES.items()),
+        _server(),
         _mlp(),
     )
 }

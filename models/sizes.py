@@ -164,6 +164,8 @@ GPT_SIZES = {
 }
 """Width, hidden width of the MLP, blocks, heads."""
 REDUCTION_LOC = (3, 6, 9)
+ANSWER = 16
+"""Iterations of decode that follow a prefill of `gpt_server`."""
 
 FP32 = 4
 INT64 = 8
@@ -285,6 +287,21 @@ def gpt_cost(shape: GptShape, batch: int, *, train: bool = False, output_bytes_e
         train=train,
         unread=(shape.vocabulary - named) * width,
     )
+
+
+def server_cost(shape: GptShape, batch: int, *, bytes_each: int = FP32) -> Cost:
+    """Prefill of prompts of `shape.ctx` tokens and `ANSWER` iterations of decode, each with the last token's logits.
+
+    The prefill counts whole attention matrices; a token of decode attends to what is there.
+    """
+    work, width, iterations = _Work(), shape.width, 1 + ANSWER
+    work.product(batch * (shape.ctx + ANSWER), width, 4 * width + 2 * shape.hidden, times=shape.depth)
+    attended = shape.ctx**2 + sum(range(shape.ctx + 1, shape.ctx + iterations))
+    work.product(1, width, attended, times=2 * batch * shape.depth)
+    work.product(batch * iterations, width, shape.vocabulary)
+    read = shape.parameters - shape.vocabulary * shape.width
+    moved = read * bytes_each + batch * (shape.ctx + iterations) * INT64
+    return work.cost(0, moved, 0, train=False)
 
 
 def mlp_cost(shape: MlpShape, batch: int, *, train: bool = False, output_bytes_each: int = FP32) -> Cost:

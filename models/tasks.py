@@ -42,6 +42,8 @@ class Parts:
     """Versions of the packages that the backend uses."""
     notes: list[str] = field(default_factory=list)
     """What the user should know before the run."""
+    serves: bool = False
+    """Whether a forward pass serves requests: it has its weights in the number type and captures its own graphs."""
 
 
 def labelled(

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import parallel
-from .data import Endless, loader_batches, mapped, samples, shapes, stacked, tensors, to_device
+from .data import Endless, loader_batches, mapped, samples, shapes, stacked, to_device
 from .errors import ModelError
+from .graphs import CASTS, Graph
 from .ranges import SILENT, Ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from .sizes import Cost
     from .tasks import Parts
@@ -22,8 +23,6 @@ FORWARD, BACKWARD, OPTIMIZER = "forward_pass", "backward_pass", "optimizer_step"
 LEARNING_RATE = 1e-4
 GRAPHING_MODES = ("reduce-overhead", "max-autotune")
 """Modes of torch.compile that replay CUDA graphs."""
-BEFORE_CAPTURE = 3
-"""Steps on another stream before the capture, as PyTorch asks for: libraries and allocator settle in them."""
 
 
 class Workload:
@@ -61,7 +60,7 @@ class Workload:
         self.samples_per_step: int | None = None
         self._seen: set[int] = set()
         self._shapes: list[list[int]] = []
-        self._autocast = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(options["dtype"])
+        self._autocast = None if parts.serves else CASTS.get(options["dtype"])
         self._parallel: str | None = options.get("parallel")
         self._callable = self.model
         if self._parallel is not None:
@@ -73,7 +72,7 @@ class Workload:
         if self.train:
             self._optimizer = _optimizer(parallel.groups(self.model), options["optimizer"], options["cuda_graphs"])
         self._scaler = _scaler(self.device.type) if self.train and options["dtype"] == "fp16" else None
-        self._graph = self._graph_of_step() if options["cuda_graphs"] else None
+        self._graph = self._graph_of_step() if options["cuda_graphs"] and not parts.serves else None
         self._resident: Any = None
         self.keeps_result = False
         """Whether `result` is kept: it takes memory that a step by itself would not."""
@@ -118,6 +117,14 @@ class Workload:
         result = run(batch)
         if self.keeps_result:
             self.result = result
+
+    def recapture(self) -> bool:
+        """Has the next step capture its CUDA graph anew; returns whether there is one."""
+        graph = getattr(self, "_graph", None) or getattr(self.model, "graph", None)
+        if graph is None:
+            return False
+        graph.forget()
+        return True
 
     def apply_settings(self) -> None:
         """Sets TF32 as the number type asks for: the setting is the process's, and another workload may change it."""
@@ -247,60 +254,6 @@ class Workload:
         if self._autocast is None:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self._autocast)
-
-
-class Graph:
-    """Runs a step by replaying a CUDA graph of it, on a copy of the batch that stays where the graph expects it."""
-
-    def __init__(self, step: Callable[[Any], Any], reset: Callable[[], None]) -> None:
-        """Captures nothing yet.
-
-        Args:
-            step: runs the work of a step on a batch that is on the device, and returns its output or loss.
-            reset: called before the capture: drops gradients, so that the graph makes its own.
-        """
-        self._step = step
-        self._reset = reset
-        self._graph: Any = None
-        self._batch: Any = None
-        self._given: Any = None
-        self.result: Any = None
-        """The output or loss of the last step; the next step writes over it."""
-
-    def __call__(self, batch: Any) -> Any:
-        """Runs one step; the first call captures it.
-
-        Raises:
-            ModelError: the step does what no graph can hold, such as a wait for the GPU.
-        """
-        if self._graph is None:
-            self._capture(batch)
-        elif batch is not self._given:
-            for mine, given in zip(tensors(self._batch), tensors(batch)):
-                mine.copy_(given, non_blocking=True)
-        self._given = batch
-        self._graph.replay()
-        return self.result
-
-    def _capture(self, batch: Any) -> None:
-        self._batch = mapped(batch, lambda tensor: tensor.clone())
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        try:
-            with torch.cuda.stream(aside):
-                for _ in range(BEFORE_CAPTURE):
-                    self._step(self._batch)
-            torch.cuda.current_stream().wait_stream(aside)
-            self._reset()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a loader's thread pins memory meanwhile
-                self.result = self._step(self._batch)
-        except (RuntimeError, TypeError) as error:
-            if isinstance(error, torch.cuda.OutOfMemoryError):
-                raise
-            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ModelError(f"the step can't be captured as a CUDA graph: {why}") from error
-        self._graph = graph
 
 
 def check_device(device: str) -> None:

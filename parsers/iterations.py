@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from tracetui.parsers import links, schema
 from tracetui.parsers.names.range_roles import (
+    COMPILED,
     MADE_BY_LIBRARY,
     NUMBERS,
     PARTS_OF_STEPS,
@@ -25,10 +26,12 @@ from tracetui.parsers.names.range_roles import (
     role_of,
     spoken,
 )
-from tracetui.parsers.names.serving import LABELS, label_of
+from tracetui.parsers.names.serving import LABELS, REPLAY, label_of
 from tracetui.parsers.trace import MarkedBy, Note
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from tracetui.parsers.nesting import Ints
@@ -84,6 +87,18 @@ def steps_by(trace: Trace, name: str) -> Trace:
     chosen = max(families, key=lambda family: (family.covered, family.size))
     kept = chosen.without(warm)
     return _marked(bare, kept if kept.size else chosen, ranges, work, warm, asked=name)
+
+
+def steps_at(trace: Trace, names: Sequence[str], start: Ints, end: Ints) -> Trace:
+    """The trace with these stretches of the host's time, in order and apart from each other, as its steps."""
+    steps = pl.DataFrame(
+        {"index": np.arange(start.size), "name": list(names), "start": start, "duration": end - start},
+        schema=schema.STEPS,
+    )
+    held = pl.Series(links.held_by(start, end, _launched(trace)[0]))
+    step = pl.select(pl.when(held >= 0).then(held).cast(schema.RowId)).to_series()
+    marks = MarkedBy(REPLAY, 0, int(start[0]), None)
+    return replace(trace, steps=steps, device=trace.device.with_columns(step.alias("step")), marked_by=marks)
 
 
 def candidates(trace: Trace) -> list[str]:
@@ -246,7 +261,8 @@ class _Family:
 
     @property
     def spoken(self) -> str:
-        return str(self.names[0]).strip() if self.names.n_unique() == 1 and not self.is_served else spoken(self.label)
+        exact = self.names.n_unique() == 1 and not self.is_served and not COMPILED.match(self.label.strip())
+        return str(self.names[0]).strip() if exact else spoken(self.label)
 
     def take(self, chosen: NDArray[np.bool_]) -> _Family:
         """Some of its ranges."""

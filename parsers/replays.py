@@ -99,12 +99,12 @@ def with_captures(trace: Trace, beside: Sequence[Trace]) -> Trace:
         return trace
     recorded = [one for one in (trace, *beside) if captures(one)]
     pieces = [piece for one in recorded for piece in _pieces(one)]
-    if not pieces:
-        return trace
     played = _replays(trace)
+    if not played:
+        return trace
     made, found = _Rows(trace, pieces), [0] * 4
     duration = trace.device["duration"].fill_null(0).to_numpy()
-    kernels, ns, named_ns, ambiguous_ns = 0, 0, 0, 0
+    kernels, ns, named_ns, ambiguous_ns, by_order_ns = 0, 0, 0, 0, 0
     for replay, fits in zip(played, _fitting(pieces, played), strict=True):
         spent = duration[replay.rows]
         kernels, ns = kernels + spent.size, ns + int(spent.sum())
@@ -112,12 +112,13 @@ def with_captures(trace: Trace, beside: Sequence[Trace]) -> Trace:
             continue
         unsure = made.add(replay, fits)
         named_ns, ambiguous_ns = named_ns + int(spent[~unsure].sum()), ambiguous_ns + int(spent[unsure].sum())
-        told = (spent.size, int(unsure.sum()), fits.unnamed, int(fits.incomplete))
+        by_order_ns += int(spent[fits.unnamed].sum())
+        told = (spent.size, int(unsure.sum()), int(fits.unnamed.sum()), int(fits.incomplete))
         found = [before + more for before, more in zip(found, told, strict=True)]
     matched, ambiguous, by_order, incomplete = found
     files = tuple(one.source.path.name for one in recorded)
     told_by = Replays(len(played), len(pieces), kernels, matched, ambiguous, by_order, incomplete, ns, named_ns,
-                      ambiguous_ns, files)  # fmt: skip
+                      ambiguous_ns, by_order_ns, files)  # fmt: skip
     return replace(made.trace(), replays=told_by)
 
 
@@ -142,7 +143,8 @@ def with_nodes(trace: Trace, nodes: pl.DataFrame) -> Trace:
     told = Replays(
         launches=work["launch"].n_unique(), pieces=(nodes["node"] // (1 << 32)).n_unique(), kernels=work.height,
         matched=int(work["is_known"].sum()), ambiguous=0, by_order=0, incomplete=0, ns=int(work["duration"].sum()),
-        named_ns=int(named["duration"].sum()), ambiguous_ns=0, files=(trace.source.path.name,), by="node",
+        named_ns=int(named["duration"].sum()), ambiguous_ns=0, by_order_ns=0,
+        files=(trace.source.path.name,), by="node",
     )  # fmt: skip
     placed = trace.device["range"].scatter(named["at"], named["captured"])
     return replace(trace, device=trace.device.with_columns(placed), replays=told)
@@ -276,8 +278,8 @@ class _Fits(Struct, frozen=True):
     pieces: tuple[int, ...]
     launches: tuple[tuple[tuple[int, int], ...], ...]
     """By kernel: piece and place of the launches that it may be of."""
-    unnamed: int
-    """How many kernels have their places by the order alone: no name is known there."""
+    unnamed: Bools
+    """Which kernels have their places by the order alone: no name is known there."""
     incomplete: bool
     """Whether kernels of the pieces are missing."""
 
@@ -289,7 +291,7 @@ def _fitting(pieces: list[Piece], played: list[_Replay]) -> Iterator[_Fits | Non
         if one.kernels not in alike:
             alike[one.kernels] = _of_kernels(one.kernels, pieces)
     possible = [_of_batch(alike[one.kernels], pieces, one.batch) for one in played]
-    if len(played) * len(pieces) <= MOST_PAIRS:
+    if pieces and len(played) * len(pieces) <= MOST_PAIRS:
         possible = _in_order(possible, pieces, [one.group for one in played])
     made: dict[tuple[tuple[str, ...], tuple[int, ...]], _Fits | None] = {}
     for one, chosen in zip(played, possible, strict=True):
@@ -349,7 +351,7 @@ def _fits(kernels: tuple[str, ...], pieces: list[Piece], chosen: tuple[int, ...]
             places = [named[name] for name in kernels]
         for told, mine in zip(by_kernel, places, strict=True):
             told += [(piece, place) for place in mine]
-    unnamed = sum(all(pieces[piece].kernels[place] is None for piece, place in told) for told in by_kernel)
+    unnamed = np.array([all(pieces[piece].kernels[place] is None for piece, place in told) for told in by_kernel], bool)
     incomplete = any(len(pieces[piece].kernels) > len(kernels) for piece in chosen)
     return _Fits(chosen, tuple(map(tuple, by_kernel)), unnamed, incomplete)
 

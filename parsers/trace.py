@@ -155,6 +155,8 @@ class Replays:
     named_ns: int
     """GPU time of those matched that are not ambiguous."""
     ambiguous_ns: int
+    by_order_ns: int
+    """GPU time of those that have their place alone."""
     files: tuple[str, ...]
     """The names of the files with the captures."""
     by: str = "order"

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from chrome_file import ChromeFile
 from fake_torch import FakeTorch
 from made_run import ADD, HGEMM, Made, facts_of
 from nsys_file import NsysFile
@@ -616,3 +617,15 @@ def test_an_optimizer_that_calls_a_closure_begins_after_it(
     found = kernel_kinds.optimizer(made.facts(tmp_path))
     assert found is not None
     assert (found.calls, found.host_ns, int(found.kernels.sum())) == (2, host_ns, kernels)
+
+
+def test_a_compiled_graph_is_called_by_the_begin_of_its_hash(tmp_path):
+    file = ChromeFile()
+    name = "## Call CompiledFxGraph f3cfmm3lzhnhkb3ktzwnwhcp6zwyhonjyc2wb3yfl437qid6zds3 ##"
+    for number in range(4):
+        begin = 100.0 * number
+        file.annotation(name, begin, begin + 90)
+        file.launch("gemm", (begin + 1, begin + 2), (begin + 3, begin + 80))
+    trace = open_path(file.write(tmp_path / "compiled.pt.trace.json"), cache=False).main
+    assert trace.marked_by is not None
+    assert (trace.steps.height, trace.marked_by.name) == (4, "compiled graph f3cfmm3l")

@@ -47,7 +47,7 @@ def test_the_models_that_are_there() -> None:
         "vim_tiny", "vim_small", "vim_base", "vim_tiny_s8",
         "topk_deit_tiny", "topk_deit_small", "topk_deit_base",
         "gpt_small", "gpt_medium", "gpt_large", "gpt_xl", "gpt_2.7B",
-        "mlp",
+        "gpt_server", "mlp",
     ]  # fmt: skip
     for entry in entries():
         assert find(entry.name) is entry
@@ -152,6 +152,8 @@ def test_names_of_timm_and_of_the_user() -> None:
     [
         ("vim_tiny", {"ctx": 128}, "vim_tiny takes no 'ctx'; it takes batch, img_size, patch"),
         ("gpt_small", {"data": "imagefolder:/tmp"}, "gpt_small takes no 'data'"),
+        ("gpt_server", {"train": True}, "takes no train"),
+        ("gpt_server", {"kv_cache": "growing", "cuda_graphs": True, "device": "cuda"}, "needs the static cache"),
         ("mlp", {"batch": 0}, "batch is 0, but must be a whole number of at least 1"),
         ("mlp", {"batch": 2.5}, "batch is 2.5"),
         ("mlp", {"batch": "many"}, "batch is 'many'"),

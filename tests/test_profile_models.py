@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.modules import modules
 from tracetui.analysis.selection import select
 from tracetui.collectors.launch import launch
@@ -377,3 +378,18 @@ def test_the_rank_that_fails_is_named_and_the_others_recordings_are_kept(tmp_pat
     assert outcome.status == "failed"
     assert "rank 1: ValueError: planted; recorded: ranks 0 and 1" in outcome.problems[0]
     assert open_path(outcome.folder, cache=False).ranks == (0, 1)
+
+
+def test_a_server_s_iterations_are_kinds(tmp_path):
+    outcome = profiled(tmp_path, "gpt_server", options={"batch": 2, "ctx": 16, "depth": 1})
+    assert (outcome.status, outcome.problems) == ("finished", [])
+    kinds = page_kinds(select(open_path(outcome.folder, cache=False).main))
+    assert [(one.phase, len(one.steps)) for one in kinds.kinds] == [("decode", 32), ("prefill", 2)]
+    decode, prefill = (one.served for one in kinds.kinds)
+    assert (decode.batch, decode.tokens, decode.context) == (2, 2, 24.5)
+    assert (prefill.batch, prefill.tokens, prefill.context) == (2, 32, 16)
+    assert (decode.busy_percent, decode.launches, decode.kernels) == (None, None, None)  # there was no GPU
+    assert [(point.by, point.least, point.most) for point in decode.curve][::7] == [
+        ("context", 17, 18),
+        ("context", 31, 32),
+    ]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from chrome_file import ChromeFile
 from graph_files import Launch, capture, layer, names, replay, written
-from sample_runs import OUTSIDE
+from sample_runs import DATA, OUTSIDE
 
 from tracetui.app.cli import main as cli
 from tracetui.parsers import Trace, open_path
@@ -190,6 +190,7 @@ def test_cuda_names_no_kernels_so_the_warm_up_before_does(tmp_path):
     assert told(only_triton) == launched([graph])
     assert only_triton.replays is not None
     assert only_triton.replays.by_order == 4
+    assert 0 < only_triton.replays.by_order_ns < only_triton.replays.ns
     nothing = opened(written(tmp_path / "no", executed([names(graph)[:4]]), captured([graph[:4]], named=False)))
     assert {operator for _, operator, _ in told(nothing)} == {None}
 
@@ -228,3 +229,48 @@ def test_the_public_pair_has_the_sums_of_tracelens():
     assert len(shared) >= 12
     for name in shared:
         assert ours[name] / 1000 == pytest.approx(theirs[name], abs=1)
+
+
+def test_profile_s_recording_of_the_capture_belongs_to_that_of_the_replays(tmp_path):
+    def recorded(run: str, what: str) -> ChromeFile:
+        return ChromeFile(tracetui={"run": run, "pass": what})
+
+    for folder, run in (("same", "r1"), ("other", "r2")):
+        (tmp_path / folder).mkdir()
+        captured_of = recorded(run, "capture")
+        capture(captured_of, PIECES, "")
+        captured_of.write(tmp_path / folder / "capture.pt.trace.json")
+        replayed = recorded("r1", "rich")
+        now = 1000.0
+        for piece in PIECES:
+            now = replay(replayed, names(piece), now)
+        replayed.write(tmp_path / folder / "trace.pt.trace.json")
+    run = open_path(tmp_path / "same", cache=False)
+    assert [one.source.path.name for one in run.traces] == ["trace.pt.trace.json"]
+    assert told(run.main) == launched(PIECES)
+    other = open_path(tmp_path / "other", cache=False)
+    assert other.main.replays is None
+
+
+def test_replays_on_an_nvidia_gpu_have_their_operators_and_lines():
+    """A decode loop on an H200 whose recording begins before the eager warm-up and the capture of its graph."""
+    from tracetui.analysis.attribution.place import lines
+
+    trace = opened(DATA / "decode_captured")
+    found = trace.replays
+    assert found is not None
+    assert (found.launches, found.pieces, found.kernels, found.matched, found.ambiguous) == (32, 1, 7424, 7424, 0)
+    assert found.named_ns == found.ns == 23_477_951
+    assert 100 * found.by_order_ns / found.ns < 12
+    rows = trace.device.filter((pl.col("kind") == "kernel") & (pl.col("operator") > pl.col("launch")))
+    named = rows.with_columns(
+        operator=trace.host["name"].cast(pl.String).gather(rows["operator"]), name=pl.col("name").cast(pl.String)
+    )
+    # what a kernel's own name says of its operator must be what its place says
+    known = {"sdpa": "aten::_cudnn_attention_forward", "nvjet": "aten::mm", "ArgMax": "aten::argmax",
+             "index_copy": "aten::index_copy_", "layer_norm": "aten::_fused_rms_norm"}  # fmt: skip
+    for part, operator in known.items():
+        of_name = named.filter(pl.col("name").str.contains(part, literal=True))
+        assert of_name.height
+        assert set(of_name["operator"]) == {operator}, part
+    assert {"llm.py(14): forward", "llm.py(45): forward"} <= {str(line) for line in lines(trace, rows)}

@@ -87,6 +87,10 @@ NULL_IN: dict[str, dict[str, str]] = {
         "operators": "memory_self_bytes memory_total_bytes allocated_self_bytes allocated_total_bytes",
         "overview.gpu": "name sm_efficiency_percent",
     },
+    "chrome/cudagraph_replay.trace.json.gz": {
+        "overview.served": "batch tokens context tokens_per_s",
+        "overview.served_work": "attention_percent gemm_percent cache_bytes cache_percent",
+    },
     NO_MEMORY: {"memory.long_lived": "steps"},
     "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz": {"memory.long_lived": "own library stack"},
     "chrome/forms/amd_mi250_rocm.json.gz": {
@@ -124,8 +128,9 @@ NEVER_NULL = {
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
-    # of inference servers only: test_serving
-    "overview.served": "busy_percent launches kernels gap_us batch tokens context tokens_per_s",
+    # of inference servers and replayed graphs only: test_serving
+    "overview.served": "busy_percent launches kernels gap_us",
+    "overview.served_work": "gpu_us attention_us gemm_us",
     "overview.served_sizes": "tokens_per_s",
     # read on request only: test_gaps
     "gaps": "device step host host_percent behind launched_after_us next path path_percent",

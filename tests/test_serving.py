@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chrome_file import ChromeFile
+from sample_runs import OUTSIDE
 
 from tracetui.analysis.gpu.step_kinds import page_kinds, served_rows, typical_steps
 from tracetui.analysis.overview import overview
+from tracetui.analysis.roofline.iterations import iteration_work
+from tracetui.analysis.roofline.peaks import Peak, Peaks
 from tracetui.analysis.selection import select
 from tracetui.app.charts.steps import Step, marked
 from tracetui.app.cli import main as cli
@@ -28,11 +31,11 @@ if TYPE_CHECKING:
         ("execute_context_2(900)_generation_0(0)", Iteration("prefill", 2, 900, 0)),
         (
             "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)",
-            Iteration("mixed", 46, 8192, 37, 42919),
+            Iteration("mixed", 46, 8192, 37, 42919, 3967906.5),
         ),
         (
             "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)",
-            Iteration("decode", 32, 32, 32, 32785),
+            Iteration("decode", 32, 32, 32, 32785, 32785),
         ),
         ("step[EXTEND bs=15 toks=15360]", Iteration("prefill", 15, 15360, 0)),
         ("step[DECODE bs=32]", Iteration("decode", 32, 32, 32)),
@@ -40,8 +43,13 @@ if TYPE_CHECKING:
         ("step[DRAFT_EXTEND_V2 bs=4]", Iteration("draft", 4)),
         (
             "step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 c_sqsq=25 c_sqsk=40 g_sq=1 g_sk=12 g_sqsq=1 g_sqsk=12]",
-            Iteration("mixed", 2, 6, 1, 20),
+            Iteration("mixed", 2, 6, 1, 20, 39.5),
         ),
+        (
+            "step[EXTEND bs=8 toks=4096 c_sq=4096 c_sk=4096 c_sqsq=2097152 c_sqsk=2097152]",
+            Iteration("prefill", 8, 4096, 0, 4096, 1048576),
+        ),
+        ("step[DECODE bs=8 g_sq=8 g_sk=4104 g_sqsq=8 g_sqsk=4104]", Iteration("decode", 8, 8, 8, 4104, 4104)),
         ("prefill[bs=2 tok=16384]", Iteration("prefill", 2, 16384, 0)),
         ("[Executor] _forward_step 12: 1 ctx reqs, 5 gen reqs", Iteration("mixed", 6, None, None)),
         ("[Executor] _forward_step: 0 ctx reqs, 5 gen reqs", Iteration("decode", 5, None, None)),
@@ -174,3 +182,49 @@ def test_steps_are_marked_as_long_among_their_like():
         [("decode", 10), ("prefill", 90), ("decode", 10), ("prefill", 90), ("decode", 40), ("prefill", 95)]
     )]  # fmt: skip
     assert [step.slow for step in marked(steps)] == [False, False, False, False, True, False]
+
+
+PIECEWISE = OUTSIDE / "serving" / "vllm_piecewise"
+
+
+@pytest.mark.skipif(not PIECEWISE.is_dir(), reason="the recordings beside the checkout are not here")
+def test_attention_s_roof_and_cache_are_those_of_tracelens():
+    run = open_path(PIECEWISE, cache=False)
+    peaks = Peaks(compute={"bf16_tensor": Peak(1e15, "", ""), "fp32": Peak(1e15, "", "")}, bandwidth=Peak(4e12, "", ""))
+    (row,) = iteration_work(run, select(run.main), peaks).iter_rows(named=True)
+    assert (row["kind"], row["gpu_ns"], row["attention_ns"]) == ("mixed", 156_085_905, 5_146_906)
+    # 24 layers with 64 and 8 heads of 64 in bf16; 42,919 attended tokens
+    assert row["cache_bytes"] == 24 * 2 * 2 * 64 * 8 * 42_919
+    # TraceLens has 65.01 GFLOP and 211.83 MiB for each call: 65.0 µs of arithmetic, 55.5 µs of memory
+    assert row["attention_percent"] == pytest.approx(100 * 24 * 65_010 / 5_146_906, rel=1e-3)
+    assert row["cache_percent"] == pytest.approx(100 * row["cache_bytes"] / 4e3 / 156_085_905)
+
+
+def test_a_server_s_iterations_within_the_profiler_s_steps_are_kinds(tmp_path):
+    file = ChromeFile()
+    for step in range(2):
+        begin = 1000 * step
+        file.step(step, begin, begin + 900)
+        file.annotation("step[EXTEND bs=2 toks=64]", begin + 10, begin + 400)
+        for number in range(3):
+            file.annotation("step[DECODE bs=2]", begin + 410 + 100 * number, begin + 490 + 100 * number)
+    main = open_path(file.write(tmp_path / "in_steps.pt.trace.json"), cache=False).main
+    assert main.steps.height == 2
+    found = page_kinds(select(main))
+    assert [(one.phase, len(one.steps)) for one in found.kinds] == [("decode", 6), ("prefill", 2)]
+    assert [one.served.busy_percent for one in found.kinds] == [None, None]  # no GPU was recorded
+
+
+def test_in_little_room_whole_parts_are_left_out():
+    from tracetui.analysis.gpu.served import Served
+    from tracetui.app.views.overview_text import _served
+
+    one = Served(60.5, 5, 997, 63920, 8, 8, 520.5, 2047, ())
+    assert _served(one, 60) == "2,047 tokens/s, batch 8, context 520.5, 60.5 % busy"
+    assert _served(one, 40) == "2,047 tokens/s, batch 8, context 520.5"
+    assert _served(one, 20) == "2,047 tokens/s"
+
+
+def test_ranges_that_a_program_calls_replay_are_no_phase():
+    assert iteration_of("replay") is None
+    assert iteration_of("other") is None

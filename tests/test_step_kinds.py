@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from as_json import report
 from hypothesis import given
@@ -19,6 +20,7 @@ from tracetui.analysis.gpu.step_kinds import GAPS, HELD, SCATTER, SCATTER_VALUES
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.parsers import open_path
+from tracetui.parsers.iterations import as_recorded
 
 DEIT = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
 STOP_US = 150_000
@@ -215,4 +217,20 @@ def test_steps_that_scatter_are_of_one_kind(name: str) -> None:
 
 
 def test_kinds_of_a_recording_without_steps_are_not_known() -> None:
-    assert page_kinds(select(run_of(recorded("chrome/cudagraph_replay.trace.json.gz")).main)) is None
+    main = run_of(recorded("small_vit_train.pt.trace.json.gz")).main
+    assert page_kinds(select(as_recorded(main, keep_own=False))) is None
+
+
+def test_replays_of_a_graph_in_a_row_are_iterations() -> None:
+    """32 tokens that a decode loop on an H200 replays a graph for, after a prefill of about ten times their length."""
+    main = run_of(recorded("decode_captured")).main
+    found = page_kinds(select(main))
+    assert found is not None
+    replay, other = found.kinds
+    assert (replay.phase, len(replay.steps), other.phase, len(other.steps)) == ("replay", 32, "other", 1)
+    calls = main.host.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).sort("start")["start"]
+    between = (calls[-1] - calls[0]) / 31
+    assert replay.mean_ns == pytest.approx(between, rel=0.02)
+    assert replay.served is not None
+    assert replay.served.kernels == 7424 / 32
+    assert replay.served.tokens_per_s is None  # no name tells how many

@@ -124,15 +124,21 @@ def replayed_words(found: Replays) -> str:
     """What captures told of replayed kernels, as a sentence."""
     kernels = "kernel" if found.kernels == 1 else "kernels"
     share = 100 * found.named_ns / found.ns if found.ns else 0.0
+    if not found.pieces:
+        return (
+            f"none of {found.kernels:,} replayed {kernels} has an operator or a line: the capture was not recorded"
+            " (begin before it, at the eager warm-up)"
+        )
     how, what = ("their nodes", "range") if found.by == "node" else ("order of names", "operator")
     text = f"{found.matched:,} of {found.kernels:,} replayed {kernels} found in the capture by {how}"
     text += f"; {format_percent(share)} of replayed GPU time has its {what}"
+    if found.by_order:
+        share = 100 * found.by_order_ns / found.ns if found.ns else 0.0
+        text += f", {format_percent(share)} by place alone, since the capture names no kernel there"
     if found.by == "node" and not found.named_ns:
         text += ": none was recorded around the capture (record from before it, with NVTX)"
     if found.ambiguous:
         text += f"; {found.ambiguous:,} ambiguous, since captured graphs that differ in operator or module fit"
-    if found.by_order:
-        text += f"; {found.by_order:,} by their place alone, since the capture names no kernel there"
     if found.incomplete:
         text += f"; {found.incomplete:,} of {found.launches:,} replays lack kernels of their graph"
     if not found.matched:

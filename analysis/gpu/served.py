@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,9 @@ from msgspec import Struct
 from tracetui.analysis.base import intervals
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.steps import StepSlots
-from tracetui.parsers.names.serving import DECODE, MIXED, PREFILL, Iteration, iteration_of, label_of
+from tracetui.parsers.iterations import steps_at
+from tracetui.parsers.names.range_roles import spoken
+from tracetui.parsers.names.serving import DECODE, MIXED, OTHER, PREFILL, REPLAY, Iteration, iteration_of, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,6 +54,7 @@ class Served(Struct, frozen=True):
     launches: float | None
     """Calls that launched GPU work; a graph is one."""
     kernels: float | None
+    """Null where no GPU was recorded, as the two before it are, and where graphs were recorded whole."""
     gap_ns: float | None
     """From the end of the range to the begin of the next one's, whatever that does."""
     batch: float | None
@@ -91,6 +96,61 @@ def lone(trace: Trace, slots: StepSlots) -> StepSlots:
     return StepSlots((0,), (max(served, key=len),), slots.start, slots.end, marked=True)
 
 
+def within_steps(trace: Trace) -> str | None:
+    """What a server's iterations are called that the profiler's steps hold several of; None where they hold none."""
+    if not trace.steps.height:
+        return None
+    names = trace.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))["name"].cast(pl.String)
+    told = Counter(label for name in names.drop_nulls() if (label := label_of(name)) is not None)
+    label, number = told.most_common(1)[0] if told else (None, 0)
+    return None if label is None or number <= trace.steps.height else spoken(label)
+
+
+LEAST_REPLAYS = 4
+"""So many replays of a graph in a row, in each step, are iterations of their own."""
+
+
+def replayed(trace: Trace) -> Trace | None:
+    """The trace with each replay of the graph that its steps replay in a row as a step, and what is between as others.
+
+    An iteration lasts until the next replay is launched; the last one of a row as long as the others do in the middle,
+    or to the end of the step where that comes less than as long after it.
+    None where no graph is replayed so, or where half of the GPU's time is not its replays'.
+    """
+    calls = trace.host.lazy().with_row_index("launch").filter(pl.col("kind").is_in(["runtime", "driver"]))
+    calls = calls.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).select("launch", when="start")
+    work = trace.device.lazy().filter(pl.col("kind") == "kernel")
+    whole = work.select(pl.col("duration").sum(), first=pl.col("start").min()).collect()
+    found = work.sort("start").join(calls, on="launch").group_by("launch", "when").agg(
+        graph=pl.col("name").to_physical().hash().sum(), kernels=pl.len(), ns=pl.col("duration").sum(),
+        ended=(pl.col("start") + pl.col("duration")).max(),
+    ).sort("when").collect()  # fmt: skip
+    if not found.height or found.n_unique(["graph", "kernels"]) != 1 or 2 * found["ns"].sum() < whole["duration"][0]:
+        return None
+    if trace.steps.height:
+        begins = trace.steps["start"].to_numpy()
+        ends = begins + trace.steps["duration"].to_numpy()
+    else:
+        begins, ends = np.array([min(whole["first"][0], found["when"][0])]), found["ended"].tail(1).to_numpy()
+    when = found["when"].to_numpy()
+    more = work.join(calls, on="launch", how="anti").select("start").collect().to_series().to_numpy()
+    names, edges = list[str](), list[tuple[int, int]]()
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        own = when[(when >= begin) & (when < end)]
+        if own.size < LEAST_REPLAYS:
+            return None
+        period = int(np.median(np.diff(own)))
+        last = int(own[-1]) + period if own[-1] + 2 * period < end else end
+        stretches = [(begin, int(own[0])), *pairwise(own.tolist()), (int(own[-1]), last), (last, end)]
+        for at, stretch in enumerate(stretches):
+            is_replay = 0 < at <= own.size
+            if is_replay or ((more >= stretch[0]) & (more < stretch[1])).any():
+                names.append(REPLAY if is_replay else OTHER)
+                edges.append(stretch)
+    start, until = np.array(edges).T
+    return steps_at(trace, names, start, until)
+
+
 COLUMNS: dict[str, pl.DataType] = {
     "kind": pl.String(),
     "waits_for": pl.String(),
@@ -125,13 +185,14 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
     busy = intervals.union(work["start"].to_numpy(), (work["start"] + work["duration"].fill_null(0)).to_numpy())
     worked = int(intervals.covered(busy, slots.start[rows], slots.end[rows]).sum())
     mine = work.filter(pl.col("step").is_in(own.tolist())) if sel.trace.steps.height else work
-    launches = mine["launch"].n_unique() if mine["launch"].null_count() == 0 else None
+    launches = mine["launch"].n_unique() if work.height and mine["launch"].null_count() == 0 else None
+    whole = (mine["kind"] == "graph").any()  # what a graph launched was not recorded
     # the last iteration has none after it: its own length stands for the time until then only where it is alone
     timed = has_next if has_next.any() else np.ones(own.size, np.bool_)
     return Served(
-        busy_percent=100 * worked / int(length.sum()) if length.sum() else None,
+        busy_percent=100 * worked / int(length.sum()) if length.sum() and work.height else None,
         launches=None if launches is None else launches / rows.size,
-        kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size,
+        kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size if work.height and not whole else None,
         gap_ns=float(gap.mean()) if gap.size else None,
         batch=_mean(told, _batch),
         tokens=_mean(told, _tokens),

@@ -17,7 +17,7 @@ from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
-from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, served
+from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, replayed, served, within_steps
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
@@ -183,7 +183,7 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     """The kinds of the steps that the page is about; None without two steps."""
     trace = sel.trace
     recorded = recorded_kinds(sel)
-    if sel.scope != Scope():
+    if sel.scope != Scope() or (recorded is not None and recorded.typical.phase is not None):
         return recorded
     if trace.clean_step_ns:
         lengths = [*trace.clean_step_ns, *_sampled_lengths(trace)]
@@ -218,11 +218,27 @@ def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
     return np.isin(sel.steps["index"].to_numpy(), typical)
 
 
+def iterations(sel: Selection) -> tuple[Selection, dict[int, str]]:
+    """The selection by a server's iterations where the recording has them, and the name of each step."""
+    by, slots = _iterations(sel)
+    return by, dict(zip(slots.index, slots.name, strict=True))
+
+
+def _iterations(sel: Selection) -> tuple[Selection, StepSlots]:
+    name = within_steps(sel.trace) if sel.scope == Scope() else None
+    by = sel if name is None else select(sel.trace, Scope(steps_by=name))
+    slots = step_slots(by)
+    slots = slots if slots.marked else lone(by.trace, slots)
+    if sel.scope != Scope() or phases(slots.name) or (trace := replayed(sel.trace)) is None:
+        return by, slots
+    by = select(trace)
+    return by, step_slots(by)
+
+
 @kept
 def recorded_kinds(sel: Selection) -> StepKinds | None:
     """The kinds of a recording's own steps."""
-    slots = step_slots(sel)
-    slots = slots if slots.marked else lone(sel.trace, slots)
+    sel, slots = _iterations(sel)
     if slots.marked and (named := phases(slots.name)):
         return _of_server(sel, slots, named)
     if not slots.marked or slots.start.size < 2:

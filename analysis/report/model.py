@@ -216,6 +216,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     categories: Annotated[dict[str, Cost], Meta(description="per step; the shares sum to 100 %")]
     kinds: Annotated[list[Row], of_table("step_kinds", "kinds of the page's steps; empty if all are alike")]
     served: Annotated[list[Row], of_table("served", "phases of an inference server's iterations; else empty")]
+    served_work: Annotated[list[Row], of_table("served_work", "what a GPU does in an iteration of each phase")]
     served_sizes: Annotated[list[Row], of_table("served_sizes", "their time by batch, tokens or context")]
     per_step: list[Step] | UnsetType = UNSET
     gpu: Annotated[list[Row], of_table("gpu")]

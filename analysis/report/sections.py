@@ -61,7 +61,7 @@ from tracetui.analysis.tables.program import (
     RANGE_TREE_KERNELS,
     RANGES,
 )
-from tracetui.analysis.tables.runs import GPUS, SERVED, SERVED_SIZES, STEP_KINDS
+from tracetui.analysis.tables.runs import GPUS, SERVED, SERVED_SIZES, SERVED_WORK, STEP_KINDS
 from tracetui.parsers.runs.samples import Samples
 
 if TYPE_CHECKING:
@@ -226,6 +226,7 @@ class Sections:
     def overview(self) -> Section:
         """Step time by category, GPU metrics, idle time, and what the run waits for."""
         from tracetui.analysis.findings.verdict import verdict
+        from tracetui.analysis.roofline.iterations import iteration_work
 
         found = self._overview
         steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
@@ -242,6 +243,7 @@ class Sections:
             categories=_categories(found.average),
             kinds=table_rows(kind_rows(page_kinds(self.sel)), STEP_KINDS),
             served=table_rows(served, SERVED),
+            served_work=table_rows(iteration_work(self.run, self.sel), SERVED_WORK),
             served_sizes=table_rows(sizes, SERVED_SIZES),
             per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),

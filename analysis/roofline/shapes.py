@@ -285,6 +285,32 @@ def _attention(inputs: Sequence[Given], form: tuple[int, int, bool]) -> Work:
     return Work(flops, float(moved), q.type, product=True, note=note)
 
 
+class Heads(Struct, frozen=True):
+    """The sizes of a call of attention that lengths don't tell."""
+
+    query: int
+    key: int
+    """Heads of keys and values."""
+    width: int
+    type: str
+    size: int
+    """Bytes of a number."""
+
+
+def attention_heads(name: str, shapes: str | None, types: str | None) -> Heads | None:
+    """The heads of an operator's queries and keys, of PyTorch's or of a server's own; None where inputs don't tell."""
+    tensors = [
+        one for one in _inputs(shapes or "", types or "") or () if isinstance(one, Tensor) and len(one.shape) > 2
+    ]
+    form = _ATTENTIONS.get(name.removeprefix("aten::"))
+    axis = -2 if form is None or len(tensors[0].shape if tensors else ()) != 4 else form[0]
+    alike = [one for one in tensors if one.shape[-1] == tensors[0].shape[-1]]
+    if len(alike) < 2:
+        return None
+    query, key = alike[0], alike[1] if form is not None else min(alike[1:], key=lambda one: one.shape[axis])
+    return Heads(query.shape[axis], key.shape[axis], query.shape[-1], query.type, query.size)
+
+
 # --- the selective scan of Mamba
 
 _SCANS = frozenset(("MambaInnerFn", "MambaInnerFnNoOutProj", "BiMambaInnerFn", "SelectiveScanFn"))
@@ -430,15 +456,15 @@ SCHEMA = {
 }
 
 
-def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.DataFrame:
+def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool], only: pl.Expr | None = None) -> pl.DataFrame:
     """One row per kernel, operator, launch configuration and shapes whose work is known (`SCHEMA`).
 
     ``flops`` and ``bytes`` are of one call, null for sparse tensors, whose shapes don't tell; ``precision`` names the
     peak that applies to the kernel (`peaks.PRECISIONS`). ``launches`` are calls: if a call itself launched several
     kernels, the time of all of them counts for the longest, of those that multiply matrices if one does. Kernels that
-    no operator launched, or that a CUDA graph did, have no shapes.
+    no operator launched have no shapes, and replayed ones those of their capture. `only` chooses among the kernels.
     """
-    calls = _calls(sel)
+    calls = _calls(sel, only)
     rows = []
     for call in calls.iter_rows(named=True):
         category = kernel_names.category(call["name"])
@@ -476,7 +502,7 @@ def rate(found: Work, kernel: str, uses_tensor_cores: Callable[[str], bool]) -> 
     return {"fp32": "tf32"}.get(found.precision, found.precision) + "_tensor"
 
 
-def _calls(sel: Selection) -> pl.DataFrame:
+def _calls(sel: Selection, only: pl.Expr | None) -> pl.DataFrame:
     """Calls of operators with shapes that launched kernels themselves, equal calls together."""
     host = sel.trace.host
     empty = pl.DataFrame(schema={"name": pl.String(), "first": pl.UInt32()})
@@ -485,8 +511,10 @@ def _calls(sel: Selection) -> pl.DataFrame:
     kernels = sel.timed.filter(
         (pl.col("kind") == "kernel")
         & pl.col("operator").is_not_null()
-        & pl.col("graph_node").is_null()
+        # the operator around the launch of a graph launched none of its kernels; those of its capture stand below it
+        & (pl.col("graph_node").is_null() | (pl.col("operator") > pl.col("launch")))
         & pl.col("duration").is_not_null()
+        & (pl.lit(value=True) if only is None else only)
     ).select("name", "operator", "duration", "grid", "block")
     if not kernels.height:
         return empty

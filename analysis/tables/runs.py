@@ -251,6 +251,44 @@ SERVED_SIZES = Table(
     section="overview.served_sizes",
     page=False,
 )  # fmt: skip
+SERVED_WORK = Table(
+    "served_work",
+    "GPU work of an iteration",
+    "kinds of iterations",
+    (
+        Field("kind", "Kind", width=8, priority=0, about="prefill, decode, mixed, …"),
+        Field("gpu_ns", "GPU work", "time", priority=0, main=True, null=True, about="sum of all GPU work, as recorded"),
+        Field("attention_ns", "Attention", "time", priority=0, null=True, about="kernels of attention"),
+        Field(
+            "attention_percent", "%roof", "percent", width=6, priority=1, null=True,
+            about="what attention takes at the roof, by the tokens in the names and the heads, % of its time",
+        ),
+        Field("gemm_ns", "GEMM", "time", priority=0, null=True, about="kernels of matrix products"),
+        Field(
+            "gemm_percent", "%roof", "percent", width=6, priority=1, null=True,
+            about="what they take at the roof, by their shapes, % of their time",
+        ),
+        Field(
+            "cache_bytes", "KV read", "bytes", priority=1, null=True,
+            about="keys and values of the attended tokens, which attention reads once in each layer",
+        ),
+        Field(
+            "cache_percent", "%GPU", "percent", width=6, priority=2, null=True,
+            about="what reading them takes at the memory's bandwidth, % of the GPU work",
+        ),
+    ),
+    data=(
+        "kind", "gpu_ns", "attention_ns", "attention_percent", "gemm_ns", "gemm_percent", "cache_bytes",
+        "cache_percent",
+    ),
+    reports=(
+        "kind", "gpu_ns", "attention_ns", "attention_percent", "gemm_ns", "gemm_percent", "cache_bytes",
+        "cache_percent",
+    ),
+    key="kind",
+    section="overview.served_work",
+    page=False,
+)  # fmt: skip
 CATEGORIES = Table(
     "categories",
     "Average step",

@@ -260,19 +260,22 @@ def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
     lines = [writer.head("Kinds of steps", f"{STEP_WORDS[kinds.of]}; share of the time of all")]
     rows = frame.select("kind", "steps", "mean_ns", "percent", "particular").iter_rows()
     for one, (kind, many, mean, percent, particular) in zip(kinds.kinds, rows, strict=True):
-        words = particular_words(kind, particular) if one.served is None else _served(one.served)
+        room = max(writer.width - 40, 8)
+        words = particular_words(kind, particular) if one.served is None else _served(one.served, room)
         told = fitting.printable(words, ascii=writer.ascii)
         line = Text(f"  {kind:<8}{many:>6,} {writer.own('×')} {writer.time(mean):>9} {format_percent(percent):>8}  ")
-        lines.append(line.append(fitting.fit(told, max(writer.width - 40, 8), ascii=writer.ascii)))
+        lines.append(line.append(fitting.fit(told, room, ascii=writer.ascii)))
     return lines
 
 
-def _served(one: Served) -> str:
-    """What is told of a phase of an inference server, in few words."""
-    told = ((one.tokens_per_s, "tokens/s"), (one.batch, "requests"), (one.context, "tokens of context"))
-    words = [f"{format_number(value)} {what}" for value, what in told if value is not None]
-    busy = [] if one.busy_percent is None else [f"{format_percent(one.busy_percent)} busy"]
-    return ", ".join([*words, *busy])
+def _served(one: Served, room: int) -> str:
+    """What is told of a phase of an inference server, as much as there is room for."""
+    told = (("", one.tokens_per_s, " tokens/s"), ("batch ", one.batch, ""), ("context ", one.context, ""))
+    words = [f"{before}{format_number(value)}{after}" for before, value, after in told if value is not None]
+    words += [] if one.busy_percent is None else [f"{format_percent(one.busy_percent)} busy"]
+    while len(words) > 1 and len(", ".join(words)) > room:
+        words.pop()
+    return ", ".join(words)
 
 
 def _paragraph(writer: Writer, text: str) -> list[Text]:

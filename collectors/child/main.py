@@ -18,7 +18,7 @@ from typing import Any
 
 from . import machine_torch, prove, ranks, script
 from .marks import Marks, synchronize
-from .profilers import RECORDERS, Refused, endless
+from .profilers import RECORDERS, Refused, endless, record_capture
 from .progress import Progress
 from .sampling import Sampling
 
@@ -51,6 +51,8 @@ def run_steps(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, A
         run_step()
         sampling.step()
     recorded = RECORDERS[spec["tool"]](spec, run_step, progress)
+    if spec["tool"] == "torch" and getattr(workload, "recapture", bool)():
+        recorded["files"].append(record_capture(spec, run_step))
     skipped = [*sampling.skipped, *recorded.get("skipped", ())]
     return {
         **recorded,

@@ -24,6 +24,7 @@ _FLAGS = ("operators", "record_shapes", "with_stack", "profile_memory", "cuda_sy
 STEP = "step {}"
 """The range around each profiled step for tools without steps of their own; numbered as torch.profiler does."""
 LIGHT_TRACE = "light.pt.trace.json.gz"
+CAPTURE_TRACE = "capture.pt.trace.json.gz"
 LIGHT_WARMUP = 2
 """Steps at the beginning of the recording that do not count: CUPTI makes its buffers there."""
 
@@ -206,6 +207,21 @@ def _record_rich(spec: dict[str, Any], run_step: Callable[[], None], progress: P
             profiler.step()
             progress.say("profiling", max(number + 1 - warmup, 0), steps)
     return rich_pass(spec, marks)
+
+
+def record_capture(spec: dict[str, Any], run_step: Callable[[], None]) -> str:
+    """Records a step that captures a CUDA graph, after the same work launched eagerly; returns the file's name.
+
+    Replays have the names of what this step launched: nothing else tells where in the program their kernels come from.
+    """
+    from torch.profiler import profile
+
+    with profile(record_shapes=True, with_stack=spec["with_stack"]) as profiler:
+        profiler.add_metadata_json("tracetui", json.dumps({**about(spec), "pass": "capture"}))
+        run_step()
+        synchronize(spec["device"])
+    profiler.export_chrome_trace(str(Path(spec["out"]) / CAPTURE_TRACE))
+    return CAPTURE_TRACE
 
 
 def about(spec: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ TRIAL_STEPS = 3
 """Steps after the warm-up by which the length of a block is chosen."""
 MOST_WARMUP_S = 60.0
 STEPS_OF_CAPTURE = 3
-"""As `models.workload.BEFORE_CAPTURE`."""
+"""As `models.graphs.BEFORE_CAPTURE`."""
 CHECKED_LOSSES = 3
 """Steps of training whose losses are compared."""
 

@@ -64,11 +64,20 @@ class Gpt(nn.Module):
             if isinstance(module, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(module.weight, std=0.02)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """For each token, the logits of the token that follows it; of a stage (`keep_stage`), from hidden to hidden."""
+    def forward(self, tokens: Tensor, at: Tensor | None = None, caches: list[Any] | None = None) -> Tensor:
+        """For each token, the logits of the token that follows it; of a stage (`keep_stage`), from hidden to hidden.
+
+        Args:
+            tokens: (batch, count); all of the context, unless `at` says where they stand in it.
+            at: their places, (count).
+            caches: of each layer what attends to it and to what came before; then the last token's logits alone.
+        """
         hidden = tokens if self.token_embeddings is None else self.token_embeddings(tokens)
-        for layer in self.layers:
-            hidden = layer(hidden, self.cosine, self.sine, self.future)
+        cosine, sine = (self.cosine, self.sine) if at is None else (self.cosine[at], self.sine[at])
+        for number, layer in enumerate(self.layers):
+            hidden = layer(hidden, cosine, sine, self.future if caches is None else caches[number])
+        if caches is not None:
+            hidden = hidden[:, -1:]
         if self.ln_final is None or self.lm_head is None:
             return hidden
         logits: Tensor = self.lm_head(self.ln_final(hidden))
@@ -96,7 +105,7 @@ class Block(nn.Module):
         self.ln2 = RmsNorm(shape.width)
         self.ffn = Mlp(shape)
 
-    def forward(self, hidden: Tensor, cosine: Tensor, sine: Tensor, future: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, cosine: Tensor, sine: Tensor, future: Any) -> Tensor:
         """(batch, ctx, width) to the same."""
         hidden = hidden + self.attn(self.ln1(hidden), cosine, sine, future)
         return hidden + self.ffn(self.ln2(hidden))
@@ -113,8 +122,8 @@ class CausalSelfAttention(nn.Module):
         self.output = nn.Linear(shape.width, shape.width, bias=False)
         self.ranges = SILENT
 
-    def forward(self, hidden: Tensor, cosine: Tensor, sine: Tensor, future: Tensor) -> Tensor:
-        """(batch, ctx, width) to the same."""
+    def forward(self, hidden: Tensor, cosine: Tensor, sine: Tensor, future: Any) -> Tensor:
+        """(batch, ctx, width) to the same; `future` is the mask of what a token may not see, or the layer's cache."""
         batch, count, _ = hidden.shape
         whole = self.qkv(hidden)
         width = whole.shape[-1] // 3  # less than that of `hidden` where the heads are split over several GPUs
@@ -123,9 +132,12 @@ class CausalSelfAttention(nn.Module):
         found: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, count, width))
         return found
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, future: Tensor) -> Tensor:
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, future: Any) -> Tensor:
         within = self.ranges.within
         with within("scaled dot product attention"):
+            if not isinstance(future, Tensor):
+                cached: Tensor = future.attend(query, key, value)
+                return cached
             if self.fused:
                 return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
             with within("computing attention scores"):

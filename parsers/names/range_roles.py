@@ -25,6 +25,8 @@ MADE_BY_LIBRARY = re.compile(
     r"(Optimizer\.|DistributedDataParallel|(nccl|gloo|mpi|ucc|xccl|hccl|c10d):|enumerate\(Data|[\w.]+::)"
 )
 """Ranges that a library sets around a part of its work."""
+COMPILED = re.compile(r"## Call CompiledFxGraph (\w{1,8})\w* ##")
+"""What Inductor calls its calls of a graph by: a hash of 52 letters."""
 MADE_BY_TORCH = re.compile(
     r"(Optimizer\.|DistributedDataParallel|nccl:|gloo:|enumerate\(DataLoader\)|ProfilerStep|\w+::|## Call Compiled)"
 )
@@ -93,7 +95,7 @@ def is_pass(label: str) -> bool:
 
 def spoken(label: str) -> str:
     """A name without its numbers as people say it: ``train step`` of ``train step: #/#``."""
-    text = label.strip()
+    text = COMPILED.sub(r"compiled graph \1", label.strip())
     while (shorter := _TAIL.sub("", text)) not in (text, ""):
         text = shorter
     return text.strip() or label

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 PREFILL, DECODE, MIXED = "prefill", "decode", "mixed"
 _MODES = {"extend": PREFILL, "target_verify": "verify", "draft_extend": "draft", "draft_extend_v2": "draft"}
@@ -23,13 +24,19 @@ class Iteration(Struct, frozen=True):
     """Those of them that are of decoding."""
     context: int | None = None
     """Tokens that are attended, summed over the requests."""
+    pairs: float | None = None
+    """Pairs of a new and an attended token, summed; of prefill, where a token attends to none after it, about half."""
 
 
-_SUMS = r"\(((?:sq(?P<{0}sq>\d+))?(?:sk(?P<{0}sk>\d+))?(?:sqsq\d+)?(?:sqsk\d+)?|(?P<{0}tokens>\d+))\)"
+_SUM = r"(?:{1}(?P<{0}{1}>\d+))?"
+_SUMS = rf"\((?:{''.join(_SUM.format('{0}', one) for one in ('sq', 'sk', 'sqsq', 'sqsk'))}|(?P<{{0}}tokens>\d+))\)"
 _VLLM = re.compile(rf"execute_(?:\d+_)?context_(?P<c>\d+){_SUMS.format('c')}_generation_(?P<g>\d+){_SUMS.format('g')}")
 _SGLANG = re.compile(r"step\[(?P<mode>[A-Z]\w*)(?P<rest>(?: \w+=\d+)*)\]")
 _ATOM = re.compile(r"(?P<phase>prefill|decode)\[bs=(?P<bs>\d+) tok=(?P<tok>\d+)\]")
 _TENSORRT_LLM = re.compile(r"\[Executor\] _forward_step(?: \d+)?: (?P<c>\d+) ctx reqs, (?P<g>\d+) gen reqs")
+REPLAY, OTHER = "launch to launch of a graph", "between launches of a graph"
+"""Names of steps that no range names: a replay of a graph that is launched again and again, and what is between."""
+_REPLAYS = {REPLAY: "replay", OTHER: "other"}
 _XDIT = re.compile(r"execute_diffusion_(?P<batch>\d+)_\d+x\d+")
 LABELS = {
     "vLLM iteration": _VLLM,
@@ -49,10 +56,14 @@ def label_of(name: str) -> str | None:
 def iteration_of(name: str) -> Iteration | None:
     """What the name of a range says of the iteration in it; None for other names."""
     name = name.strip()
+    if name in _REPLAYS:
+        return Iteration(_REPLAYS[name])
     if match := _VLLM.fullmatch(name):
         said = {key: None if value is None else int(value) for key, value in match.groupdict().items()}
         new, generated = (said[f"{one}sq"] if said[f"{one}tokens"] is None else said[f"{one}tokens"] for one in "cg")
-        return _of_parts(int(match["c"]), int(match["g"]), new, generated, _sum(said["csk"], said["gsk"]))
+        sums = {key: said[key] for key in ("csqsk", "csqsq", "gsqsk")}
+        found = _of_parts(int(match["c"]), int(match["g"]), new, generated, _sum(said["csk"], said["gsk"]))
+        return replace(found, pairs=_pairs(*sums.values()))
     if match := _TENSORRT_LLM.fullmatch(name):
         return _of_parts(int(match["c"]), int(match["g"]), None, None, None)
     if match := _ATOM.fullmatch(name):
@@ -96,4 +107,12 @@ def _of_mode(mode: str, said: dict[str, int]) -> Iteration:
         generated = 0
     if tokens is None and phase == MIXED:
         tokens = _sum(said.get("c_sq"), said.get("g_sq"))
-    return Iteration(phase, requests, tokens, generated, _sum(said.get("c_sk"), said.get("g_sk")) or said.get("g_sk"))
+    attended = [said[key] for key in ("c_sk", "g_sk") if key in said]
+    zeros = 0 if "c_sqsk" in said or "g_sqsk" in said else None
+    pairs = _pairs(said.get("c_sqsk", zeros), said.get("c_sqsq", zeros), said.get("g_sqsk", zeros))
+    return Iteration(phase, requests, tokens, generated, sum(attended) if attended else None, pairs)
+
+
+def _pairs(prefilled: int | None, squares: int | None, decoded: int | None) -> float | None:
+    known = [value for value in (prefilled, squares, decoded) if value is not None]
+    return known[0] - known[1] / 2 + known[2] if len(known) == 3 else None

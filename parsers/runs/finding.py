@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace, mentions
+from tracetui.parsers.runs.run import CAPTURE as CAPTURE_PASS
 from tracetui.parsers.runs.run import LIGHT, RICH
 from tracetui.parsers.tool_registry import EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
 
@@ -286,7 +287,7 @@ def with_captures(files: list[Candidate]) -> list[Candidate]:
 
     It belongs to the recordings of its rank in its own folder or in one around it, else in one beside that.
     """
-    loose = [file for file in files if file.kind == "chrome" and not file.run_id]
+    loose = [file for file in files if file.kind == "chrome"]
     ranks = [file.rank for file in loose]
     # ranks that are all different are one job's, and each has no other recording
     loose = [] if None not in ranks and len(set(ranks)) == len(ranks) else loose
@@ -296,7 +297,8 @@ def with_captures(files: list[Candidate]) -> list[Candidate]:
     replaying: dict[Path, bool] = {}
     aside: set[Path] = set()
     for capture in captured:
-        of_rank = [file for file in others if None in (file.rank, capture.rank) or file.rank == capture.rank]
+        others_of_run = [file for file in others if file.run_id == capture.run_id]
+        of_rank = [file for file in others_of_run if None in (file.rank, capture.rank) or file.rank == capture.rank]
         near = [file for file in of_rank if capture.path.is_relative_to(file.path.parent)]
         near = near or [file for file in of_rank if file.path.parent.parent == capture.path.parent.parent]
         for file in near:
@@ -310,6 +312,8 @@ def with_captures(files: list[Candidate]) -> list[Candidate]:
 
 
 def _may_be_capture(file: Candidate, files: int) -> bool:
+    if file.run_id:
+        return file.recorded_pass == CAPTURE_PASS
     named = "captur" in "/".join(file.path.parts[-2:]).lower()
     return files > 1 and (named or (files <= FEW and file.path.stat().st_size <= SMALL))
 

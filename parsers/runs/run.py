@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.proofs import Proof
     from tracetui.parsers.trace import Trace
 
-LIGHT, RICH = "light", "rich"
+LIGHT, RICH, CAPTURE = "light", "rich", "capture"
 """Values of `Candidate.recorded_pass` and `TraceInfo.recorded_pass`."""
 
 

@@ -23,7 +23,7 @@ from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.request import TOOLS, Axis, Point, ProfileError, ProfileRequest, points, write_index
-from tracetui.models.options import ATTENTION, COMPILE_MODES, DTYPES, OPTIMIZERS, PARALLEL
+from tracetui.models.options import ATTENTION, CACHES, COMPILE_MODES, DTYPES, OPTIMIZERS, PARALLEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,8 +46,8 @@ def _window(text: str) -> tuple[float, float]:
 
 
 _AXES = (
-    "batch", "img_size", "patch", "attention", "ctx", "depth", "keep", "dtype", "optimizer", "compile_mode", "workers",
-    "seed",
+    "batch", "img_size", "patch", "attention", "kv_cache", "ctx", "depth", "keep", "dtype", "optimizer", "compile_mode",
+    "workers", "seed",
 )  # fmt: skip
 
 
@@ -84,6 +84,9 @@ class _Runs:
     reduction_loc: str | None = option("--reduction-loc", metavar="N,N", help="the blocks in which tokens are dropped")
     attention: str | None = option(
         "--attention", choices=ATTENTION, help="attention of a GPT: three operations, or the fused one"
+    )
+    kv_cache: str | None = option(
+        "--kv-cache", choices=CACHES, help="keys and values of gpt_server: room from the start, or grown by torch.cat"
     )
     dtype: str | None = option("--dtype", choices=DTYPES, help="number type; fp16 and bf16 use autocast")
     train: bool = switch("--train", help="run forward, backward and optimizer (default: forward only)")

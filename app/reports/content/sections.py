@@ -22,7 +22,7 @@ from tracetui.analysis.tables.program import (
     OPERATORS_BY_MEMORY,
     RANGES,
 )
-from tracetui.analysis.tables.runs import CATEGORIES, GPUS, SERVED, SERVED_SIZES, STEP_KINDS
+from tracetui.analysis.tables.runs import CATEGORIES, GPUS, SERVED, SERVED_SIZES, SERVED_WORK, STEP_KINDS
 from tracetui.app.reports.content import beside
 from tracetui.app.reports.content.charts import (
     KernelRow,
@@ -154,6 +154,7 @@ def _kinds(found: Overview, layout: Layout) -> Iterator[Part]:
     yield listed(STEP_KINDS, found.kinds, layout, base=base, whole=0, after=after)
     if found.served:
         yield listed(SERVED, found.served, layout, base="means of an iteration", whole=0)
+        yield listed(SERVED_WORK, found.served_work, layout, base="as recorded; means of an iteration", whole=0)
     if found.served_sizes:
         yield listed(SERVED_SIZES, found.served_sizes, layout, base="iterations of about one size", whole=0)
 
