@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tracetui.analysis.attribution.place import Place
     from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.dependencies.costs import Costs
+    from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.change import Given
-    from tracetui.analysis.findings.core.turns import Turn
     from tracetui.parsers.runs.proofs import Claim, Proof
 
 Severity = Literal["invalid", "critical", "warning", "info"]
@@ -42,6 +45,19 @@ class Evidence(Struct, frozen=True):
     unit: str = ""
     """``ns`` (printed in a readable unit), ``%``, ``byte``, ``byte/s``, ``FLOP``, …; empty for counts and words."""
     query: Query | None = None
+
+
+class Turn(Struct, frozen=True, eq=False):
+    """A change as a replay makes it, so that it can be made after others."""
+
+    change: Callable[[Model, Costs], Costs]
+    """New costs of old ones, at most."""
+    gone: Intervals | None = None
+    """Time of the host that it takes away besides, on the trace's clock: of two changes, what both take goes once."""
+    only: Model | None = None
+    """The model whose costs it changes; None if it changes those of any."""
+    part: float = 1.0
+    """What of the change can be had, where something limits it that the replay does not know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.model import FITS, Model, Saved, faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Evidence, Finding, Severity
-from tracetui.analysis.findings.core.turns import Turn
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Severity, Turn
 from tracetui.analysis.gpu.activities import activities
 from tracetui.parsers.nesting import nearest
 

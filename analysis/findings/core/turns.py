@@ -5,32 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.model import partly, without_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from tracetui.analysis.base.intervals import Intervals
     from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Finding
-
-
-class Turn(Struct, frozen=True, eq=False):
-    """A change as a replay makes it, so that it can be made after others."""
-
-    change: Callable[[Model, Costs], Costs]
-    """New costs of old ones, at most."""
-    gone: Intervals | None = None
-    """Time of the host that it takes away besides, on the trace's clock: of two changes, what both take goes once."""
-    only: Model | None = None
-    """The model whose costs it changes; None if it changes those of any."""
-    part: float = 1.0
-    """What of the change can be had, where something limits it that the replay does not know."""
+    from tracetui.analysis.findings.core.finding import Finding, Turn
 
 
 def in_turns(facts: Facts, found: Sequence[Finding]) -> list[float | None]:
