@@ -167,7 +167,8 @@ def handmade(tmp_path: Path) -> Callable[..., Trace]:
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
-    """Puts a program of this name on PATH."""
+    """Puts a program of this name on PATH; nsys may export."""
+    monkeypatch.setenv("TRACETUI_EXPORT", "1")
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")

@@ -333,8 +333,7 @@ def test_jax_traces_are_compared_when_asked(tmp_path):
     assert len({row["gpu_us"] for row in rows}) == 1
 
 
-def test_nsys_reports_are_compared_when_asked_and_not_exported_unasked(tool, tmp_path, monkeypatch):
-    monkeypatch.setenv("TRACETUI_EXPORT", "1")
+def test_nsys_reports_are_compared_when_asked_and_not_exported_unasked(tool, tmp_path):
     source = training(tmp_path / "source.sqlite", 1)
     tool("nsys", f'for word; do case "$word" in --output=*) cp {source} "${{word#--output=}}";; esac; done')
     folder = tmp_path / "reports"
