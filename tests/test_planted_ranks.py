@@ -235,9 +235,9 @@ def test_recordings_that_are_there_twice_are_no_part_of_what_was_launched(tmp_pa
     made.write_hosts(tmp_path)
     copied(made, tmp_path, [5], "rank{rank}.pt.trace (1).json")
     copied(other, tmp_path, range(4), "b_rank{rank}.pt.trace.json")
-    files, (said,) = find_ranks(str(tmp_path))
+    files, said = find_ranks(str(tmp_path))
     assert [file.path.name for file in files] == [f"rank{rank}.pt.trace.json" for rank in range(8)]
-    assert "left out: b_rank0.pt.trace.json and 3 more, rank5.pt.trace (1).json" in said
+    assert any("left out: b_rank0.pt.trace.json and 3 more, rank5.pt.trace (1).json" in each for each in said)
 
 
 # --- missing

@@ -232,7 +232,8 @@ def test_what_a_program_left_ends_with_it(tmp_path, monkeypatch, leaves, ends):
     assert not any(runs(pid) for pid in pids)
 
 
-def test_nothing_outlives_a_tracetui_that_is_killed(nsys, tmp_path):
+def test_nothing_outlives_a_tracetui_that_is_killed(nsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACETUI_EXPORT", "1")
     marker = tmp_path / "pids"
     script = f"setsid sh -c 'echo $$ >> {marker}; exec sleep 60' & echo $$ >> {marker}; exec sleep 60"
     words = ["profile", "--tool", "nsys", "--output", str(tmp_path / "out"), "--", "sh", "-c", script]

@@ -201,7 +201,7 @@ SERVED = Table(
         ),
         Field("busy_percent", "Busy%", "percent", width=6, priority=0, null=True, about="a GPU works, % of their time"),
         Field(
-            "launches", "Launches", "number", priority=2, null=True,
+            "launches", "Calls", "number", priority=2, null=True,
             about="calls that launch GPU work, mean; a graph is one",
         ),
         Field("kernels", "Kernels", "number", priority=3, null=True, about="kernels that run, mean"),
@@ -212,8 +212,8 @@ SERVED = Table(
         Field("batch", "Batch", "number", width=6, priority=0, null=True, about="requests in an iteration, mean"),
         Field("tokens", "Tokens", "number", width=7, priority=1, null=True, about="new tokens of an iteration, mean"),
         Field(
-            "context", "Context", "number", width=7, priority=2, null=True,
-            about="tokens that a request attends to, mean over the iterations",
+            "context", "Ctx", "number", width=7, priority=2, null=True,
+            about="context: tokens that a request attends to, mean over the iterations",
         ),
         Field(
             "tokens_per_s", "Tokens/s", "number", width=9, priority=0, main=True, null=True,
