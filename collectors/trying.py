@@ -23,6 +23,7 @@ from msgspec import to_builtins
 
 from tracetui.collectors.child.changes import BY_NAME, CHANGES, Change, workers
 from tracetui.collectors.child.outside import FIRST_STEPS
+from tracetui.collectors.child.turns import kind_of
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.recording import tracetui_version
 from tracetui.collectors.proving import (
@@ -777,7 +778,7 @@ def _of_all(*names: str) -> Row:
 
 
 def _kinds(names: Iterable[str]) -> set[str]:
-    return {BY_NAME[name].kind or name for name in names}
+    return set(map(kind_of, names))
 
 
 def _most(values: Any) -> int | None:

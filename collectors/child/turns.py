@@ -106,12 +106,12 @@ class Turns:
         """Turns of what stayed on with what was sure to gain beside it, against the program as it was."""
         if not self._kept:
             return
-        names, kinds = list(self._kept), {_kind(name) for name in self._kept}
+        names, kinds = list(self._kept), {kind_of(name) for name in self._kept}
         noise = self._noise_percent()
         for name in sorted(gains, key=lambda name: -min(gains[name])):
-            if name in self._spec["joins"] and min(gains[name]) > noise and _kind(name) not in kinds:
+            if name in self._spec["joins"] and min(gains[name]) > noise and kind_of(name) not in kinds:
                 names.append(name)
-                kinds.add(_kind(name))
+                kinds.add(kind_of(name))
         if len(names) < 2:
             return
         for name in reversed(self._kept):
@@ -151,7 +151,7 @@ class Turns:
         self._switch_on(best)
         self._kept.append(best)
         gains.clear()
-        return [name for name in names if _kind(name) != _kind(best)]
+        return [name for name in names if kind_of(name) != kind_of(best)]
 
     def _block(self, names: Sequence[str] = ()) -> Iterator[None]:
         titles = ", ".join(BY_NAME[name].title for name in names or self._kept)
@@ -206,5 +206,6 @@ class Turns:
             torch.cuda.reset_peak_memory_stats()
 
 
-def _kind(name: str) -> str:
+def kind_of(name: str) -> str:
+    """What only one of several changes may be: those of one kind exclude each other."""
     return BY_NAME[name].kind or name
