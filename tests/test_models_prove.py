@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="models are built with torch")
 
 from tracetui.collectors import proving  # noqa: E402
 from tracetui.collectors.child import prove  # noqa: E402
-from tracetui.models import errors, registry, workload  # noqa: E402
+from tracetui.models import errors, graphs, registry  # noqa: E402
 from tracetui.parsers.runs.proofs import Claim  # noqa: E402
 
 SMALL = {"batch": 2, "ctx": 8, "depth": 1}
@@ -130,8 +130,8 @@ def test_options_that_can_not_be_together_are_refused():
 
 def test_the_losses_of_a_graph_are_compared_with_those_of_the_same_steps():
     plain, captured = {"train": True}, {"train": True, "cuda_graphs": True}
-    assert prove.STEPS_OF_CAPTURE == workload.BEFORE_CAPTURE
-    assert [prove._steps_before([plain, captured], one) for one in (plain, captured)] == [workload.BEFORE_CAPTURE, 0]
+    assert prove.STEPS_OF_CAPTURE == graphs.BEFORE_CAPTURE
+    assert [prove._steps_before([plain, captured], one) for one in (plain, captured)] == [graphs.BEFORE_CAPTURE, 0]
     assert prove._steps_before([plain, plain], plain) == 0
 
 
