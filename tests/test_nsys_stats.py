@@ -17,6 +17,7 @@ from nvtx_trace import nvtx_trace
 from sample_runs import FP32, GPT, recorded, run_of
 
 from tracetui.analysis.attribution.projection import enclosing, project
+from tracetui.analysis.nsys.nvtx import _projected
 from tracetui.analysis.nsys.stats import REPORTS, nsys_report
 from tracetui.analysis.nsys.values import rounded
 from tracetui.analysis.ranges import ranges
@@ -176,17 +177,6 @@ Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (n
 69.6,1945,2,972.5,972.5,45,1900,1311.7,poll
 30.4,850,1,850.0,850.0,850,850,0.0,read
 """,
-    "cuda_kern_exec_trace": """\
-API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur (ns),Total Dur (ns),PID,TID,\
-DevId,API Function,GridXYZ,BlockXYZ,Kernel Name
-1500,100,1600,400,2000,500,1000,100,100,0,cudaLaunchKernel,   4    2    1, 128    1    1,gemm
-2000,100,2100,400,2500,600,1100,100,100,0,cudaLaunchKernel,   4    2    1, 128    1    1,gemm
-2000,300,2300,3700,6000,700,4700,100,55,0,cudaLaunchKernel,   1    1    1,  32    1    1,gemm
-3100,150,,,3200,15,150,100,100,0,cudaLaunchKernel,   1    1    1,  32    1    1,relu
-5100,100,5200,100,5300,120,320,100,100,0,cudaLaunchKernel,   1    1    1,  32    1    1,"reduce<float>(T1 *, int)"
-8900,200,9100,200,9300,100,500,100,100,0,cudaLaunchKernel,   1    1    1,  32    1    1,gemm
-9600,50,9650,50,9700,31,131,100,55,0,cudaLaunchKernel,   1    1    1,  32    1    1,relu
-""",
 }
 
 
@@ -196,20 +186,15 @@ def test_equals_what_nsys_printed_for_a_made_file(tmp_path: Path, report: str) -
 
 
 def test_the_projection_of_each_range(tmp_path: Path) -> None:
-    table = nsys_report(capture(tmp_path / "made.sqlite"), "nvtx_gpu_proj_trace").rows
-    times = ("Projected Start (ns)", "Projected Duration (ns)")
-    assert table.select("Name", *times, "Style", "TID", "NumGPUOps", "Lvl", "NumChild").rows() == [
-        (":step", 2000, 3420, "PushPop", 100, 6, 0, 2),
-        (":step", 6000, 700, "PushPop", 55, 1, 0, 0),
-        (":fold", 2000, 2900, "PushPop", 100, 4, 1, 1),
-        (":fold", 2000, 1100, "PushPop", 100, 2, 2, 0),
-        (":save", 3200, 6200, "StartEnd", 100, 5, 0, 0),
-        ("NCCL:coll", 5300, 120, "PushPop", 100, 1, 1, 0),
+    found = _projected(capture(tmp_path / "made.sqlite")).sort("range_id")
+    assert found.select("label", "projected", "style", "thread", "launches", "level", "children").rows() == [
+        (":step", 3420, "push_pop", 100, 6, 0, 2),
+        (":step", 700, "push_pop", 55, 1, 0, 0),
+        (":fold", 2900, "push_pop", 100, 4, 1, 1),
+        (":fold", 1100, "push_pop", 100, 2, 2, 0),
+        (":save", 6200, "start_end", 100, 5, 0, 0),
+        ("NCCL:coll", 120, "push_pop", 100, 1, 1, 0),
     ]
-    ids = dict(zip(table["RangeId"], table["Name"], strict=True))
-    assert [ids.get(parent) for parent in table["ParentId"]] == [None, None, ":step", ":fold", None, ":step"]
-    outer, _, fold, inner, *_ = table["RangeId"]
-    assert table["RangeStack"][3] == f":{outer}:{fold}:{inner}"
 
 
 def test_the_projection_summed_by_name(tmp_path: Path) -> None:

@@ -108,28 +108,6 @@ def cuda_kern_exec_sum(sel: Selection) -> pl.DataFrame:
     )
 
 
-def cuda_kern_exec_trace(sel: Selection) -> pl.DataFrame:
-    """Every launch of a kernel, in the order of the calls."""
-    rows = _executions(sel).sort("api_start", "start", maintain_order=True)
-    queued = pl.col("queue_ns").is_not_null()
-    return rows.select(
-        pl.col("api_start").alias("API Start (ns)"),
-        pl.col("api_ns").alias("API Dur (ns)"),
-        pl.when(queued).then(pl.col("api_start") + pl.col("api_ns")).alias("Queue Start (ns)"),
-        pl.col("queue_ns").alias("Queue Dur (ns)"),
-        pl.col("start").alias("Kernel Start (ns)"),
-        pl.col("kernel_ns").alias("Kernel Dur (ns)"),
-        pl.col("total_ns").alias("Total Dur (ns)"),
-        pl.col("process").alias("PID"),
-        pl.col("thread").alias("TID"),
-        pl.col("device").alias("DevId"),
-        pl.col("api_name").cast(pl.String).alias("API Function"),
-        _size("grid").alias("GridXYZ"),
-        _size("block").alias("BlockXYZ"),
-        pl.col("name").cast(pl.String).alias("Kernel Name"),
-    )
-
-
 def cuda_gpu_trace(sel: Selection) -> pl.DataFrame:
     """Every kernel, copy and fill, in the order in which they ran.
 
@@ -196,31 +174,6 @@ def _shared_memory(sel: Selection) -> pl.DataFrame:
             name: rounded_series(found[size] / _PER_MB, 3)
             for name, size in zip(("static", "dynamic"), sizes, strict=True)
         }
-    )
-
-
-def cuda_api_trace(sel: Selection) -> pl.DataFrame:
-    """Every call of the CUDA runtime and driver in the order of their starts.
-
-    The frames hold neither results nor priorities: those columns stay empty.
-    """
-    threads = {(process, thread): name for process, thread, name in sel.trace.info.threads}
-    rows = _api(sel).sort("start", maintain_order=True)
-    lanes = rows.select("process", "thread").unique()
-    named = lanes.with_columns(
-        pl.Series("thread_name", [threads.get(lane) for lane in lanes.iter_rows()], dtype=pl.String)
-    )
-    unknown = pl.lit(None, pl.Int64)
-    return rows.join(named, on=["process", "thread"], how="left", nulls_equal=True, maintain_order="left").select(
-        pl.col("start").alias("Start (ns)"),
-        pl.col("duration").alias("Duration (ns)"),
-        pl.col("name").cast(pl.String).alias("Name"),
-        unknown.alias("Result"),
-        pl.col("correlation").alias("CorrID"),
-        pl.col("process").alias("Pid"),
-        pl.col("thread").alias("Tid"),
-        unknown.alias("T-Pri"),
-        pl.col("thread_name").alias("Thread Name"),
     )
 
 
@@ -322,7 +275,6 @@ _NVTX, _MEMORY = "NV Tools Extension (NVTX) data", "GPU memory data"
 _REPORTS = {
     "cuda_api_gpu_sum": _Report("CUDA Summary (API/Kernels/MemOps)", cuda_api_gpu_sum, _API, "apigpusum"),
     "cuda_api_sum": _Report("CUDA API Summary", _by_name(_api, "Num Calls"), _API, "cudaapisum"),
-    "cuda_api_trace": _Report("CUDA API Trace", cuda_api_trace, _API, "cudaapitrace"),
     "cuda_gpu_kern_gb_sum": _Report("CUDA GPU Kernel/Grid/Block Summary", cuda_gpu_kern_gb_sum, _KERNELS),
     "cuda_gpu_kern_sum": _Report("CUDA GPU Kernel Summary", _by_name(_kernels, "Instances"), _KERNELS, "gpukernsum"),
     "cuda_gpu_mem_size_sum": _Report(
@@ -336,14 +288,9 @@ _REPORTS = {
     "cuda_kern_exec_sum": _Report(
         "CUDA Kernel Launch & Exec Time Summary", cuda_kern_exec_sum, _KERNELS, "kernexecsum"
     ),
-    "cuda_kern_exec_trace": _Report(
-        "CUDA Kernel Launch & Exec Time Trace", cuda_kern_exec_trace, _KERNELS, "kernexectrace"
-    ),
     "nvtx_gpu_proj_sum": _Report("NVTX GPU Projection Summary", nvtx.nvtx_gpu_proj_sum, _NVTX, "nvtxgpuprojsum"),
-    "nvtx_gpu_proj_trace": _Report("NVTX GPU Projection Trace", nvtx.nvtx_gpu_proj_trace, _NVTX, "nvtxgpuproj"),
     "nvtx_kern_sum": _Report("NVTX Range Kernel Summary", nvtx.nvtx_kern_sum, _KERNELS, "nvtxkernsum"),
     "nvtx_pushpop_sum": _Report("NVTX Push/Pop Range Summary", nvtx.nvtx_pushpop_sum, _NVTX, "nvtxppsum"),
-    "nvtx_pushpop_trace": _Report("NVTX Push/Pop Range Trace", nvtx.nvtx_pushpop_trace, _NVTX, "nvtxpptrace"),
     "nvtx_startend_sum": _Report("NVTX Start/End Range Summary", nvtx.nvtx_startend_sum, _NVTX, "nvtxsesum"),
     "nvtx_sum": _Report("NVTX Range Summary", nvtx.nvtx_sum, _NVTX, "nvtxsum"),
     "osrt_sum": _Report("OS Runtime Summary", _by_name(_os_calls, "Num Calls"), "OS Runtime trace data", "osrtsum"),

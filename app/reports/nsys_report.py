@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 SCHEMA = "tracetui.nsys_report/1"
-IDS = frozenset(
-    ("CorrId", "CorrID", "PID", "TID", "Pid", "Tid", "DevId", "Ctx", "GreenCtx", "Strm", "RangeId", "ParentId")
-)
+IDS = frozenset(("CorrId", "PID", "TID", "DevId", "Ctx", "GreenCtx", "Strm"))
 """Whole numbers that stay as they are in the column form; all others get thousands separators."""
 NAME_WIDTH = 100
 """What nsys shows of a name in its column form."""
