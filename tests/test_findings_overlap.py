@@ -1,4 +1,4 @@
-"""Findings that are about the same GPU work say so."""
+"""Findings that are about the same work: which they are, and what each gains after the others."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +24,13 @@ def _finding(id: str, *rows: int, impact: float | None = 1.0) -> Finding:
     return Finding("info", id, (), "", id=id, impact_ns=impact, work=np.array(rows))
 
 
-def test_each_finding_says_how_much_of_its_time_others_count() -> None:
-    whole, part, apart = engine.told(
-        [_finding("F7", 0, 1, 2), _finding("F12", 1), _finding("S10", 3)], np.array([60, 30, 10, 5])
-    )
-    assert whole.remarks == ("30 % of this GPU time is in F12 too: these gains do not add up",)
-    assert part.remarks == ("all of this GPU time is in F7 too: these gains do not add up",)
-    assert apart.remarks == ()
+def _shared(*found: Finding, duration: list[int]) -> list[tuple[str, ...]]:
+    return [finding.shared_with for finding in engine.sharing(found, np.array(duration))]
+
+
+def test_each_finding_names_the_others_that_count_its_time() -> None:
+    found = _finding("F7", 0, 1, 2), _finding("F12", 1), _finding("S10", 3)
+    assert _shared(*found, duration=[60, 30, 10, 5]) == [("F12",), ("F7",), ()]
 
 
 def _on_host(id: str, *spans: tuple[int, int], work: tuple[int, ...] = ()) -> Finding:
@@ -39,23 +39,12 @@ def _on_host(id: str, *spans: tuple[int, int], work: tuple[int, ...] = ()) -> Fi
     return Finding("info", id, (), "", id=id, impact_ns=1.0, work=rows, host=(begin, end))
 
 
-def test_each_finding_says_how_much_of_its_time_of_the_host_others_count() -> None:
+def test_each_finding_names_the_others_that_count_its_time_of_the_host() -> None:
     launches = _on_host("S2", (0, 60), (100, 140))
     waits, fused = _on_host("S7", (55, 75)), _on_host("F7", (0, 50), work=(0,))
     within = _on_host("F12", (0, 25), work=(0,))
-    said = {one.id: one.remarks for one in engine.told([launches, waits, fused, within], np.array([9]))}
-    assert said == {
-        "S2": ("50 % of this time of the host is in F7 too, 25 % in F12: these gains do not add up",),
-        "S7": ("25 % of this time of the host is in S2 too: these gains do not add up",),
-        "F7": (
-            "all of this time of the host is in S2 too: these gains do not add up",
-            "all of this GPU time is in F12 too: these gains do not add up",
-        ),
-        "F12": (
-            "all of this time of the host is in S2 too: these gains do not add up",
-            "all of this GPU time is in F7 too: these gains do not add up",
-        ),
-    }
+    found = _shared(launches, waits, fused, within, duration=[9])
+    assert found == [("F7", "F12"), ("S2",), ("S2", "F12"), ("S2", "F7")]
 
 
 def test_what_is_said_in_general_goes_where_it_is_said_in_particular() -> None:
@@ -93,18 +82,13 @@ def test_launches_that_fusing_spares_are_in_s2(tmp_path: Path) -> None:
             made.launch(ADD if number % 4 else SGEMM, (at, at + 5), (at + 10, at + 14))
         made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 800, begin + 990)
     rules = {id: all_rules()[id] for id in ("S2", "F7")}
-    said = {one.id: one for one in find(made.facts(tmp_path), rules=rules).found}
-    assert said["F7"].remarks == ("all of this time of the host is in S2 too: these gains do not add up",)
-    assert "is in F7 too: these gains do not add up" in said["S2"].remarks[0]
+    shared = {one.id: one.shared_with for one in find(made.facts(tmp_path), rules=rules).found}
+    assert shared == {"S2": ("F7",), "F7": ("S2",)}
 
 
 def test_little_in_common_and_findings_without_time_are_not_named() -> None:
-    first, second = engine.told([_finding("F7", 0, 1), _finding("F12", 1, 2)], np.array([99, 1, 99]))
-    assert not first.remarks
-    assert not second.remarks
-    first, second = engine.told([_finding("F7", 0), _finding("K3", 0, impact=None)], np.array([9]))
-    assert not first.remarks
-    assert not second.remarks
+    assert _shared(_finding("F7", 0, 1), _finding("F12", 1, 2), duration=[99, 1, 99]) == [(), ()]
+    assert _shared(_finding("F7", 0), _finding("K3", 0, impact=None), duration=[9]) == [(), ()]
 
 
 def test_f7_contains_f12(tmp_path: Path) -> None:
@@ -118,29 +102,26 @@ def test_f7_contains_f12(tmp_path: Path) -> None:
             at += lasts
         made.step(number, begin, at)
     rules = {id: all_rules()[id] for id in ("F7", "F12", "F1")}
-    said = {one.id: one.remarks for one in find(made.facts(tmp_path), rules=rules).found}
-    assert said == {
-        "F7": ("57 % of this GPU time is in F12 too: these gains do not add up",),
-        "F12": ("all of this GPU time is in F7 too: these gains do not add up",),
-    }
+    shared = {one.id: one.shared_with for one in find(made.facts(tmp_path), rules=rules).found}
+    assert shared == {"F7": ("F12",), "F12": ("F7",)}
 
 
-def test_f1_alone_has_no_remark(tmp_path: Path) -> None:
+def test_f1_alone_shares_nothing(tmp_path: Path) -> None:
     made = Made()
     made.step(0, 0, 1000)
     made.host("cuda_runtime", "cudaDeviceSynchronize", 1, 1000)
     made.launch(SGEMM, (0, 1), (1, 1000))
     (found,) = find(made.facts(tmp_path), rules={"F1": all_rules()["F1"]}).found
-    assert not found.remarks
+    assert not found.shared_with
 
 
 def test_a_recording_in_which_f7_contains_f12() -> None:
     run = open_path(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"))
     rules = {id: all_rules()[id] for id in ("F7", "F12", "F11")}
-    said = {one.id: " ".join(one.remarks) for one in find(facts_of(run.main), rules=rules).found}
-    assert "all of this GPU time is in F7 too" in said["F12"]
-    assert "F12" in said["F7"]
-    assert "F12" not in said["F11"]
+    shared = {one.id: one.shared_with for one in find(facts_of(run.main), rules=rules).found}
+    assert "F7" in shared["F12"]
+    assert "F12" in shared["F7"]
+    assert "F12" not in shared["F11"]
 
 
 # --- gains in turns

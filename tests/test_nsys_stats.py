@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from nsys_file import PID, NsysFile, global_pid, global_tid
+from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 from sample_runs import FP32, GPT, recorded, run_of
 
 from tracetui.analysis.attribution.projection import enclosing, project
-from tracetui.analysis.nsys.stats import NOT_MADE, REPORTS, nsys_report
+from tracetui.analysis.nsys.nvtx import _projected
+from tracetui.analysis.nsys.stats import REPORTS, nsys_report
 from tracetui.analysis.nsys.values import rounded
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.selection import Selection, select
@@ -25,7 +26,6 @@ from tracetui.app.cli import main as cli
 from tracetui.app.reports.nsys_report import render
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.parsers import Source, Trace, TraceInfo, open_path
-from tracetui.parsers.nsys.reader import read_nsys
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "nsys.md"
 STATS = recorded("nsys/stats")
@@ -177,17 +177,6 @@ Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (n
 69.6,1945,2,972.5,972.5,45,1900,1311.7,poll
 30.4,850,1,850.0,850.0,850,850,0.0,read
 """,
-    "cuda_kern_exec_trace": """\
-API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur (ns),Total Dur (ns),PID,TID,\
-DevId,API Function,GridXYZ,BlockXYZ,Kernel Name
-1500,100,1600,400,2000,500,1000,100,100,0,cudaLaunchKernel,   4    2    1, 128    1    1,gemm
-2000,100,2100,400,2500,600,1100,100,100,0,cudaLaunchKernel,   4    2    1, 128    1    1,gemm
-2000,300,2300,3700,6000,700,4700,100,55,0,cudaLaunchKernel,   1    1    1,  32    1    1,gemm
-3100,150,,,3200,15,150,100,100,0,cudaLaunchKernel,   1    1    1,  32    1    1,relu
-5100,100,5200,100,5300,120,320,100,100,0,cudaLaunchKernel,   1    1    1,  32    1    1,"reduce<float>(T1 *, int)"
-8900,200,9100,200,9300,100,500,100,100,0,cudaLaunchKernel,   1    1    1,  32    1    1,gemm
-9600,50,9650,50,9700,31,131,100,55,0,cudaLaunchKernel,   1    1    1,  32    1    1,relu
-""",
 }
 
 
@@ -197,20 +186,15 @@ def test_equals_what_nsys_printed_for_a_made_file(tmp_path: Path, report: str) -
 
 
 def test_the_projection_of_each_range(tmp_path: Path) -> None:
-    table = nsys_report(capture(tmp_path / "made.sqlite"), "nvtx_gpu_proj_trace").rows
-    times = ("Projected Start (ns)", "Projected Duration (ns)")
-    assert table.select("Name", *times, "Style", "TID", "NumGPUOps", "Lvl", "NumChild").rows() == [
-        (":step", 2000, 3420, "PushPop", 100, 6, 0, 2),
-        (":step", 6000, 700, "PushPop", 55, 1, 0, 0),
-        (":fold", 2000, 2900, "PushPop", 100, 4, 1, 1),
-        (":fold", 2000, 1100, "PushPop", 100, 2, 2, 0),
-        (":save", 3200, 6200, "StartEnd", 100, 5, 0, 0),
-        ("NCCL:coll", 5300, 120, "PushPop", 100, 1, 1, 0),
+    found = _projected(capture(tmp_path / "made.sqlite")).sort("range_id")
+    assert found.select("label", "projected", "style", "thread", "launches", "level", "children").rows() == [
+        (":step", 3420, "push_pop", 100, 6, 0, 2),
+        (":step", 700, "push_pop", 55, 1, 0, 0),
+        (":fold", 2900, "push_pop", 100, 4, 1, 1),
+        (":fold", 1100, "push_pop", 100, 2, 2, 0),
+        (":save", 6200, "start_end", 100, 5, 0, 0),
+        ("NCCL:coll", 120, "push_pop", 100, 1, 1, 0),
     ]
-    ids = dict(zip(table["RangeId"], table["Name"], strict=True))
-    assert [ids.get(parent) for parent in table["ParentId"]] == [None, None, ":step", ":fold", None, ":step"]
-    outer, _, fold, inner, *_ = table["RangeId"]
-    assert table["RangeStack"][3] == f":{outer}:{fold}:{inner}"
 
 
 def test_the_projection_summed_by_name(tmp_path: Path) -> None:
@@ -479,127 +463,6 @@ def test_the_docs_hold_this_table() -> None:
 
 if __name__ == "__main__":
     print(table())
-
-
-OF_2025 = frozenset(
-    [
-        "cuda_api_gpu_sum",
-        "cuda_api_sum",
-        "cuda_api_trace",
-        "cuda_gpu_kern_gb_sum",
-        "cuda_gpu_kern_sum",
-        "cuda_gpu_mem_size_sum",
-        "cuda_gpu_mem_time_sum",
-        "cuda_gpu_sum",
-        "cuda_gpu_trace",
-        "cuda_kern_exec_sum",
-        "cuda_kern_exec_trace",
-        "dx11_pix_sum",
-        "dx12_gpu_marker_sum",
-        "dx12_pix_sum",
-        "mpi_event_sum",
-        "mpi_event_trace",
-        "mpi_msg_size_sum",
-        "network_congestion",
-        "nvtx_gpu_proj_sum",
-        "nvtx_gpu_proj_trace",
-        "nvtx_kern_sum",
-        "nvtx_pushpop_sum",
-        "nvtx_pushpop_trace",
-        "nvtx_startend_sum",
-        "nvtx_sum",
-        "nvvideo_api_sum",
-        "openacc_sum",
-        "opengl_khr_gpu_range_sum",
-        "opengl_khr_range_sum",
-        "openmp_sum",
-        "osrt_sum",
-        "syscall_sum",
-        "um_cpu_page_faults_sum",
-        "um_sum",
-        "um_total_sum",
-        "vulkan_api_sum",
-        "vulkan_api_trace",
-        "vulkan_gpu_marker_sum",
-        "vulkan_marker_sum",
-        "wddm_queue_sum",
-    ]
-)
-"""What ``nsys stats --help-reports`` of 2025.3.1 lists."""
-TID = global_tid(PID, PID)
-ADDRESS = 0x7F5500000000
-
-
-@pytest.fixture
-def sel(tmp_path: Path) -> Selection:
-    file = NsysFile()
-    file.kernel("k", 0, 10)
-    s = file.string
-    for start, end, name, size in ((0, 10, "MPI_Send", 4096), (20, 35, "MPI_Send", 1_000_000)):
-        file.row("MPI_P2P_EVENTS", start=start, end=end, globalTid=TID, textId=s(name), tag=7, remoteRank=1, size=size)
-    file.row("MPI_COLLECTIVES_EVENTS", start=40, end=100, globalTid=TID, textId=s("MPI_Allreduce"), rootRank=0,
-             size=2048, recvSize=1024)  # fmt: skip
-    file.row("MPI_COLLECTIVES_EVENTS", start=100, end=130, globalTid=TID, textId=s("MPI_Barrier"))
-    file.row("MPI_RANKS", globalTid=TID, rank=3)
-    for table, times in (("PARALLEL", ((0, 100), (200, 350))), ("TASK", ((10, 20),))):
-        for start, end in times:
-            file.row(f"OPENMP_EVENT_KIND_{table}", start=start, end=end, globalTid=TID, nameId=s(table.title()))
-    for start, end, kind in ((0, 10, 107), (10, 40, 107), (50, 99, 106)):
-        file.row("SYSCALL", start=start, end=end, eventClass=kind, globalTid=TID, nameId=s("read"))
-    file.row("NVVIDEO_DECODER_API", start=0, end=7, globalTid=TID, nameId=s("cuvidDecodePicture_v1000"))
-    file.row("CUPTI_ACTIVITY_KIND_OPENACC_OTHER", start=0, end=9, nameId=s("acc_wait"), lineNo=12, srcFile=s("a.c"))
-    file.row("DX12_WORKLOAD", start=0, end=9)
-    for start, end, size, kind in ((0, 1000, 4096, 11), (2000, 2500, 8192, 12)):
-        file.memcpy(start, end, kind=kind, bytes=size, virtualAddress=ADDRESS)
-    file.memcpy(5, 9, kind=11, bytes=64, virtualAddress=77)
-    for _ in range(3):
-        file.row("CUDA_UM_CPU_PAGE_FAULT_EVENTS", start=1, globalPid=global_pid(PID), address=ADDRESS,
-                 CpuInstruction=s("touch(float*)"), sourceFile=s("a.c"), sourceLine=5)  # fmt: skip
-    file.row("CUDA_UM_GPU_PAGE_FAULT_EVENTS", start=1, end=2, globalPid=global_pid(PID), deviceId=0, address=ADDRESS,
-             numberOfPageFaults=4, faultAccessType=1)  # fmt: skip
-    return select(read_nsys(file.write(tmp_path / "a.sqlite")))
-
-
-def test_every_report_of_nsys_is_known() -> None:
-    assert set(REPORTS) == OF_2025
-
-
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("mpi_event_sum", ['52.2,60,1,60.0,60.0,60,60,0.0,collectives,MPI_Allreduce',
-                           '26.1,30,1,30.0,30.0,30,30,0.0,collectives,MPI_Barrier',
-                           '21.7,25,2,12.5,12.5,10,15,3.5,p2p,MPI_Send']),
-        ("mpi_msg_size_sum", ["1004096,2,502048.0,502048.0,4096,1000000,704210.5,p2p,MPI_Send",
-                              "2048,1,2048.0,2048.0,2048,2048,0.0,coll_send,MPI_Allreduce",
-                              "1024,1,1024.0,1024.0,1024,1024,0.0,coll_recv,MPI_Allreduce"]),
-        ("mpi_event_trace", ["0,10,10,MPI_Send,100,100,7,3,1,,0.004,,", "20,35,15,MPI_Send,100,100,7,3,1,,1.000,,",
-                             "40,100,60,MPI_Allreduce,100,100,,3,,0,,0.002,0.001",
-                             "100,130,30,MPI_Barrier,100,100,,3,,,,,"]),
-        ("openmp_sum", ["96.2,250,2,125.0,125.0,100,150,35.4,Parallel", "3.8,10,1,10.0,10.0,10,10,0.0,Task"]),
-        ("syscall_sum", ["100.0,40,2,20.0,20.0,10,30,14.1,read"]),
-        ("nvvideo_api_sum", ["100.0,7,1,7.0,7.0,7,7,0.0,Decoder,cuvidDecodePicture"]),
-        ("openacc_sum", ["100.0,9,1,9.0,9.0,9,9,0.0,acc_wait@a.c:12"]),
-        ("um_total_sum", ["0.004,0.008,3,4,0x4d,0x7f5500000000"]),
-        ("um_sum", ["0x4d,0.000,,,,16000.000", "0x7f5500000000,0.004,0.008,3,4,8191.992"]),
-        ("um_cpu_page_faults_sum", ["3,touch(float*),a.c,5"]),
-    ],
-)  # fmt: skip
-def test_a_report_as_csv(sel: Selection, name: str, rows: list[str]) -> None:
-    text, notes = render(sel, [name], "csv", None, ascii=False)
-    assert text.splitlines()[1:] == rows
-    assert not notes
-
-
-def test_what_is_not_made_says_so_and_what_is_not_there_too(sel: Selection) -> None:
-    _, notes = render(sel, ["dx12_gpu_marker_sum", "wddm_queue_sum", "vulkan_api_sum"], "csv", None, ascii=False)
-    assert notes == [
-        "dx12_gpu_marker_sum is a report that tracetui does not make: "
-        "nsys stats --report dx12_gpu_marker_sum a.sqlite does",
-        "a.sqlite does not contain WDDM event data: wddm_queue_sum has no rows",
-        "a.sqlite does not contain Vulkan API trace data: vulkan_api_sum has no rows",
-    ]
-    assert all(not nsys_report(sel, name).rows.height for name in NOT_MADE)
 
 
 def test_the_gpu_trace_has_both_kinds_of_shared_memory_and_gpus_in_cudas_order(tmp_path: Path) -> None:

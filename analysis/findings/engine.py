@@ -4,7 +4,7 @@ A finding on the measurement *refutes* bases or *doubts* them. What rests on a r
 a doubted one is at most `MOST_UNDER_DOUBT`, says so before anything else, and comes after what nothing doubts.
 Findings are in the order of their gains (`place`); what the headline says too is set aside, and what a rule says in
 general where another says it in particular.
-Findings about the same GPU work or the same time of the host say so: their gains do not add up.
+What a finding gains once those above it are made is in `turns`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def find(
     # only rules on one recording know its GPU work
     duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]
     findings = _particular(findings, rules, duration)
-    placed = tuple(_placed(finding, subject, on_error) for finding in told(findings.found, duration))
+    placed = tuple(_placed(finding, subject, on_error) for finding in sharing(findings.found, duration))
     if isinstance(subject, Facts):
         after = in_turns(subject, placed)
         placed = tuple(replace(finding, after_ns=ns) for finding, ns in zip(placed, after, strict=True))
@@ -287,26 +287,18 @@ def is_remark(finding: Finding) -> bool:
     return finding.id.startswith(("V", "T")) and not finding.impact_ns and finding.severity != "invalid"
 
 
-def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
-    """The findings, each with a remark that names the others in which its GPU time, or the host's, is counted too.
-
-    Only findings with GPU work and time at stake are compared: a share is of the finding's own GPU time, the sum of the
-    durations of its `Finding.work`.
+def sharing(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
+    """The findings, each with the ids of those that count much of its GPU time, or of its time of the host, too.
 
     Args:
         found: the findings of one recording.
         duration: how long each row of its device frame lasts, ns.
     """
-    seen = list(found)
-    for time, shares in (("time of the host", _on_host(found)), ("GPU time", _on_gpu(found, duration))):
-        for place, shared in shares:
-            large = [(share, other) for share, other in shared if share >= LEAST_SHARED_PERCENT]
-            named = sorted(large, key=lambda entry: (-entry[0], entry[1]))[:MOST_SHARING]
-            if named:
-                mine, remark = seen[place], _remark(found, named, time)
-                others = dict.fromkeys((*mine.shared_with, *(found[other].id for _, other in named)))
-                seen[place] = replace(mine, remarks=(*mine.remarks, remark), shared_with=tuple(others))
-    return tuple(seen)
+    ids: dict[int, dict[str, None]] = {}
+    for place, shared in (*_on_host(found), *_on_gpu(found, duration)):
+        large = sorted((-share, other) for share, other in shared if share >= LEAST_SHARED_PERCENT)[:MOST_SHARING]
+        ids.setdefault(place, {}).update(dict.fromkeys(found[other].id for _, other in large))
+    return tuple(replace(finding, shared_with=tuple(ids.get(place, ()))) for place, finding in enumerate(found))
 
 
 def _on_gpu(found: Sequence[Finding], duration: Ints) -> Iterator[tuple[int, list[tuple[float, int]]]]:
@@ -332,7 +324,7 @@ def _on_gpu(found: Sequence[Finding], duration: Ints) -> Iterator[tuple[int, lis
 
 
 def _on_host(found: Sequence[Finding]) -> Iterator[tuple[int, list[tuple[float, int]]]]:
-    """The same of the time of the host that they would spare. Two that are both about GPU work say so of that."""
+    """The same of the time of the host that they would spare, but for two that are both about GPU work."""
     about = [place for place, finding in enumerate(found) if finding.host is not None and finding.impact_ns][:BITS]
     for place in about:
         mine = found[place].host
@@ -345,14 +337,3 @@ def _on_host(found: Sequence[Finding]) -> Iterator[tuple[int, list[tuple[float, 
             if other != place and whole and theirs is not None and not both_on_gpu:
                 shared.append((100 * intervals.length(intervals.intersect(mine, theirs)) / whole, other))
         yield place, shared
-
-
-def _remark(found: Sequence[Finding], named: list[tuple[float, int]], time: str) -> str:
-    share, other = named[0]
-    first = f"{_percent(share)} of this {time} is in {found[other].id} too"
-    others = [f"{_percent(share)} in {found[other].id}" for share, other in named[1:]]
-    return f"{', '.join([first, *others])}: these gains do not add up"
-
-
-def _percent(share: float) -> str:
-    return "all" if share > 99.5 else f"{share:.0f} %"

@@ -47,30 +47,8 @@ def nvtx_startend_sum(sel: Selection) -> pl.DataFrame:
     return nvtx_sum(sel, ("start_end", "cross_thread")).drop("Style")
 
 
-def nvtx_gpu_proj_trace(sel: Selection) -> pl.DataFrame:
-    """Every range that contains GPU work, projected on the GPU, in the order in which they begin."""
-    by_start = _projected(sel).sort("range_id")
-    stacks = _stacks(by_start["range_id"].to_list(), by_start["parent_id"].to_list())
-    return by_start.select(
-        pl.col("label").alias("Name"),
-        pl.col("proj_start").alias("Projected Start (ns)"),
-        pl.col("projected").alias("Projected Duration (ns)"),
-        pl.col("start").alias("Orig Start (ns)"),
-        pl.col("duration").alias("Orig Duration (ns)"),
-        pl.col("style").replace_strict(_STYLES, return_dtype=pl.String).alias("Style"),
-        pl.col("process").alias("PID"),
-        pl.col("thread").alias("TID"),
-        pl.col("launches").alias("NumGPUOps"),
-        pl.col("level").alias("Lvl"),
-        pl.col("children").alias("NumChild"),
-        pl.col("range_id").alias("RangeId"),
-        pl.col("parent_id").alias("ParentId"),
-        pl.Series("RangeStack", stacks, dtype=pl.String),
-    )
-
-
 def nvtx_gpu_proj_sum(sel: Selection) -> pl.DataFrame:
-    """`nvtx_gpu_proj_trace` by name and style, the most projected time first."""
+    """Ranges that contain GPU work, projected on the GPU, by name and style, the most projected time first."""
     groups = (
         _projected(sel)
         .group_by("label", pl.col("style").replace_strict(_STYLES, return_dtype=pl.String))
@@ -159,31 +137,6 @@ def nvtx_kern_sum(sel: Selection) -> pl.DataFrame:
     )
 
 
-def nvtx_pushpop_trace(sel: Selection) -> pl.DataFrame:
-    """Every push/pop range in order of start, with the time that it spends in ranges inside it."""
-    ranges = _nested(_ranges(sel).filter(pl.col("style") == "push_pop"))
-    inner = ranges.group_by("parent_id").agg(pl.col("duration").sum().alias("inner"))
-    ranges = ranges.join(inner, left_on="range_id", right_on="parent_id", how="left").sort("range_id")
-    stacks = _stacks(ranges["range_id"].to_list(), ranges["parent_id"].to_list())
-    inside = pl.col("inner").fill_null(0)
-    return ranges.select(
-        pl.col("start").alias("Start (ns)"),
-        (pl.col("start") + pl.col("duration")).alias("End (ns)"),
-        pl.col("duration").alias("Duration (ns)"),
-        inside.alias("DurChild (ns)"),
-        (pl.col("duration") - inside).alias("DurNonChild (ns)"),
-        pl.col("label").alias("Name"),
-        pl.col("process").alias("PID"),
-        pl.col("thread").alias("TID"),
-        pl.col("level").alias("Lvl"),
-        pl.col("children").alias("NumChild"),
-        pl.col("range_id").alias("RangeId"),
-        pl.col("parent_id").alias("ParentId"),
-        pl.Series("RangeStack", stacks, dtype=pl.String),
-        pl.concat_str(pl.lit("--").repeat_by("level").list.join(""), "label").alias("NameTree"),
-    )
-
-
 def _ranges(sel: Selection) -> pl.DataFrame:
     """All ranges in scope: row, label, start, duration, process, thread, style, range_id.
 
@@ -239,21 +192,20 @@ def _ids(start: Ints) -> Ints:
 
 
 def _projected(sel: Selection) -> pl.DataFrame:
-    """The ranges that contain GPU work: `_nested` with launches, proj_start, projected."""
+    """The ranges that contain GPU work: `_nested` with launches and projected."""
     ranges = _ranges(sel).filter(pl.col("style").is_in(["push_pop", "start_end"]))
     work = sel.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"]))
     projection = project(sel.trace.host, ranges["row"].to_numpy(), work)
     return _nested(
         ranges.with_columns(
             launches=pl.Series(projection.launches),
-            proj_start=pl.Series(projection.start_ns),
             projected=pl.Series(projected_ns(projection)),
         ).filter(pl.col("launches") > 0)
     )
 
 
 def _nested(ranges: pl.DataFrame) -> pl.DataFrame:
-    """Ranges with the closest enclosing range (parent_id, null for none), level and children."""
+    """Ranges with level and children: how many are around each, and how many directly in it."""
     ranges = ranges.sort("lane", "start", -pl.col("duration"), "range_id")
     start = ranges["start"].to_numpy()
     parent = enclosing(ranges["lane"].to_numpy(), start, start + ranges["duration"].to_numpy())
@@ -262,22 +214,10 @@ def _nested(ranges: pl.DataFrame) -> pl.DataFrame:
     while (above >= 0).any():  # one round per level
         level += above >= 0
         above = np.where(above >= 0, parent[above], NONE)
-    ids = ranges["range_id"].to_numpy()
     return ranges.with_columns(
         level=pl.Series(level),
         children=pl.Series(np.bincount(parent[parent >= 0], minlength=parent.size).astype(np.int64)),
-        parent_id=pl.select(
-            pl.when(pl.Series(parent) >= 0).then(pl.Series(ids[parent] if parent.size else ids))
-        ).to_series(),
     )
-
-
-def _stacks(ids: list[int], parents: list[int | None]) -> list[str]:
-    """Returns ``:1:3`` for range 3 inside range 1; a parent begins no later than the ranges inside it."""
-    stacks: dict[int, str] = {}
-    for own, parent in zip(ids, parents, strict=True):
-        stacks[own] = f"{stacks.get(parent, '') if parent is not None else ''}:{own}"
-    return [stacks[own] for own in ids]
 
 
 def _covered(projection: Projection, size: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -21,8 +21,6 @@ class StatsTable:
     """Columns by NVIDIA's titles, in its order; Float64 columns are rounded to `digits`, null prints as nothing."""
     lacks: str
     """The data that the trace lacks if there are no rows: ``CUDA trace data``."""
-    not_made: bool = False
-    """Whether the trace has the data, but tracetui does not make this report."""
 
     def digits(self, column: str) -> int:
         """Decimals of a Float64 column: three for megabytes, one for the others."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.json_values import known, us
+from tracetui.analysis.base.json_values import filled, known, us
 from tracetui.analysis.memory.lifetime import growth, long_lived
 from tracetui.analysis.memory.peak import By, curve, curve_points, holders, memory, peak
 from tracetui.analysis.memory.segments import EndState, end_state, ooms
@@ -31,10 +31,9 @@ def memory_section(sel: Selection, limit: int | None) -> Memory:
     whole = curve(sel, most)
     owners = callers(sel)
     allocated, reserved = whole.select("allocated", "reserved").row(-1) if whole.height else (None, None)
-    return Memory(
-        peak_allocated_bytes=peaks.peak_allocated_bytes,
-        peak_reserved_bytes=peaks.peak_reserved_bytes,
-        on_gpu=peaks.on_gpu,
+    return filled(
+        Memory,
+        peaks,
         peak_device=None if most is None else most.device,
         peak_time_us=_since(sel, None if most is None else most.time),
         peaks=[MemoryPeak(**row) for row in rows(peaks.peaks.rename(_BYTES, strict=False), PEAKS)],
@@ -80,13 +79,4 @@ def _since(sel: Selection, time: int | None) -> float | None:
 
 
 def _segments(end: EndState) -> Segments | None:
-    if end.reserved_bytes is None:
-        return None
-    return Segments(
-        count=end.segments,
-        reserved_bytes=end.reserved_bytes,
-        allocated_bytes=end.allocated_bytes,
-        free_bytes=end.free_bytes,
-        largest_free_bytes=end.largest_free_bytes,
-        inactive_split_bytes=end.inactive_split_bytes,
-    )
+    return None if end.reserved_bytes is None else filled(Segments, end, count=end.segments)

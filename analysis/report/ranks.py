@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from msgspec import structs
 
-from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.base.json_values import Json, filled, known, us
 from tracetui.analysis.report import model
 from tracetui.analysis.report.model import (
     Environment,
@@ -76,11 +76,7 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         **of_jobs(together, SECTIONS, limit),
         environment=_differences(of_one_pass(found.ranks)),
         problems=[RankProblem(rank=rank, path=name, problem=why) for rank, name, why in found.problems],
-        notes=[
-            RankNote(rank=one.rank, path=one.path, kind=note.kind, reason=note.reason, count=note.count)
-            for one in found.ranks
-            for note in one.notes
-        ],
+        notes=[filled(RankNote, note, one) for one in found.ranks for note in one.notes],
         counts={"ranks": rows.height},
     )
 
@@ -153,23 +149,17 @@ def _job(found: Sequence[Job]) -> model.Job | None:
 
     job = found[0]
     lost = job.unmatched.group_by("reason").agg(pl.col("count").sum()).sort("reason") if job.unmatched.height else None
-    return model.Job(
+    return filled(
+        model.Job,
+        job,
+        job.answers,
         said=answer(found),
         recordings=[
             JobRecordings(recorded_pass=one.recorded_pass, ranks=one.here, collectives=one.collectives.height)
             for one in found
         ],
-        world_size=job.world_size,
-        here=job.here,
-        missing=list(job.missing),
         steps=job.step_count,
-        step_us=us(job.step_ns),
-        clean_step_us=us(job.clean_step_ns),
-        transfer_us=us(job.transfer_ns),
-        largest_excess_us=us(job.answers.largest_excess_ns),
         matched_by=job.matched_by or None,
-        one_clock=job.one_clock,
-        residual_us=us(job.residual_ns),
         clocks=[
             RankClock(rank=row["rank"], offset_us=us(row["offset_ns"]), drift_ppm=known(row["drift_ppm"]))
             for row in job.clocks.iter_rows(named=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.base.json_values import Json, filled, known, us
 from tracetui.analysis.report import model
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.report.model import JoinRow, LightRecording, OtherRun, PassRow, Report, UnmatchedKernel
@@ -70,17 +70,16 @@ def light_recording(sel: Selection) -> LightRecording | None:
     found = light_times(sel.trace)
     if found is None:
         return None
-    return LightRecording(
+    return filled(
+        LightRecording,
+        found,
         path=None if found.light is None else str(found.light.source.path),
         used=found.times is not None,
         problem=found.problem or None,
         steps=None if found.light is None else found.light.steps.height,
-        launches=found.launches,
-        matched=found.matched,
         matched_percent=found.percent,
         unmatched_us_per_step=us(found.lost_ns),
         kept_launches=found.kept,
-        kept_percent=found.kept_percent,
     )
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from tracetui.analysis.attribution.launch_calls import replayed_words
-from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.base.json_values import Json, filled, known, us
 from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds, served_rows
 from tracetui.analysis.report.model import (
     Averages,
@@ -99,12 +99,10 @@ IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 def _waits_for(found: Limit) -> WaitsFor:
     """The verdict, and the numbers that it rests on."""
     free = found.kernels_free_ns
-    return WaitsFor(
+    return filled(
+        WaitsFor,
+        found,
         what=found.kind,
-        sentence=found.sentence,
-        recorded_us=us(found.recorded_ns),
-        clean_us=us(found.clean_ns),
-        host_free_us=us(found.host_free_ns),
         gpu_free_us=None if free is None else Bounds(least=us(free[0]), most=us(free[1])),
         unexplained_steps=found.unexplained,
     )
@@ -113,17 +111,11 @@ def _waits_for(found: Limit) -> WaitsFor:
 def source(trace: Trace) -> Source:
     """Where the numbers come from, and which parts of that could not be read."""
     info, origin = trace.info, trace.source
-    return Source(
+    return filled(
+        Source,
+        info,
+        origin,
         path=str(origin.path),
-        kind=info.kind,
-        tool=info.tool,
-        tool_version=info.tool_version,
-        rank=info.rank,
-        world_size=info.world_size,
-        bytes=origin.bytes,
-        events_total=origin.events_total,
-        events_parsed=origin.events_parsed,
-        partial=origin.partial,
         captured=dict(info.captured),
         graphs=UNSET if trace.replays is None else _graphs(trace.replays),
         skipped=_notes(trace, "skipped"),
@@ -133,16 +125,11 @@ def source(trace: Trace) -> Source:
 
 
 def _graphs(found: Replays) -> Graphs:
-    return Graphs(
+    return filled(
+        Graphs,
+        found,
         sentence=replayed_words(found),
-        files=list(found.files),
         captured=found.pieces,
-        launches=found.launches,
-        kernels=found.kernels,
-        matched=found.matched,
-        ambiguous=found.ambiguous,
-        by_order=found.by_order,
-        incomplete=found.incomplete,
         replayed_us=us(found.ns),
         attributed_us=us(found.named_ns),
         attributed_percent=100 * found.named_ns / found.ns if found.ns else None,
@@ -151,17 +138,7 @@ def _graphs(found: Replays) -> Graphs:
 
 def devices(trace: Trace) -> list[Device]:
     """The GPUs the trace describes."""
-    return [
-        Device(
-            id=device.id,
-            name=device.name,
-            compute_capability=device.compute_capability,
-            architecture=device.architecture,
-            sm_count=device.sm_count,
-            memory_bytes=device.memory_bytes,
-        )
-        for device in trace.info.devices
-    ]
+    return [filled(Device, device) for device in trace.info.devices]
 
 
 def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> HostSamples | None:
@@ -169,14 +146,10 @@ def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> Ho
     if found is None and problem is None:
         return None
     file = Samples() if found is None else found.file
-    return HostSamples(
-        sampler=file.sampler,
-        rate_hz=file.rate_hz,
-        samples=file.samples,
+    return filled(
+        HostSamples,
+        file,
         lost=file.errors,
-        behind=file.behind,
-        rank=file.rank,
-        attached=file.attached,
         steps=len(file.host_ns),
         in_steps=None if file.rate_hz is None else round(file.rate_hz * sum(file.host_ns) / 1e9),
         step_us=us(median(file.step_ns)) if file.step_ns else None,
@@ -231,14 +204,10 @@ class Sections:
         found = self._overview
         steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
         served, sizes = served_rows(page_kinds(self.sel))
-        return Overview(
-            steps=found.steps,
-            base=found.base,
-            average_step_us=us(found.average_step_ns),
-            steps_of=found.steps_of,
+        return filled(
+            Overview,
+            found,
             warm_up_steps=found.warm_up,
-            setup_us=us(found.setup_ns),
-            recorded_us=us(found.recorded_ns),
             step=_page_step(self._facts.page_step),
             categories=_categories(found.average),
             kinds=table_rows(kind_rows(page_kinds(self.sel)), STEP_KINDS),
@@ -248,7 +217,6 @@ class Sections:
             per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),
             idle=_idle(found.idle),
-            overlap_percent=known(found.overlap_percent),
             lanes=_lanes(self.sel.trace, found.as_recorded or found),
             as_recorded=None if found.as_recorded is None else _as_recorded(found.as_recorded),
             waits_for=_waits_for(verdict(self._facts, self.config)),
@@ -344,15 +312,7 @@ class Sections:
 
         found = tensor_cores(self.sel, self._kernels, self._conventions)
         unclear = self._kernels["name"].filter(tensor_marks(self._kernels, self._conventions) == UNCLEAR)
-        return {
-            "tensor_cores": TensorCores(
-                kernels=found.kernels,
-                percent=known(found.percent),
-                unclear=unclear.to_list(),
-                unclear_percent=known(found.unclear_percent),
-                eligible_percent=known(found.eligible_percent),
-            )
-        }
+        return {"tensor_cores": filled(TensorCores, found, unclear=unclear.to_list())}
 
     def kernel_groups(self, by: str) -> Section:
         """One row per group of kernels, and how many there are."""
@@ -442,14 +402,7 @@ class Sections:
         from tracetui.analysis.host import launches
         from tracetui.analysis.matching.light_times import launching
 
-        found = launches(launching(self.sel))
-        return Launches(
-            count=found.count,
-            short_kernels=found.short_kernels,
-            runtime_outliers=found.runtime_outliers,
-            delay_outliers=found.delay_outliers,
-            median_delay_us=us(found.median_delay_ns),
-        ), None
+        return filled(Launches, launches(launching(self.sel))), None
 
     def memory(self) -> Section:
         """The allocator's peaks, who held them, what stays, and how fragmented the rest is."""
@@ -560,15 +513,11 @@ def _categories(average: pl.DataFrame) -> dict[str, Cost]:
 
 
 def _page_step(found: OneStep) -> PageStep:
-    return PageStep(
-        of=found.of,
-        us=us(found.ns),
-        by_replay=found.by_replay,
+    return filled(
+        PageStep,
+        found,
         replay_off_percent=known(found.off_percent),
-        recording_us=us(found.recording_ns),
-        steps=found.steps,
         categories=_categories(found.average),
-        gpu_busy_percent=known(found.gpu_busy_percent),
         gpu=table_rows(found.gpu, GPUS),
         idle=_idle(found.idle),
     )
@@ -576,14 +525,12 @@ def _page_step(found: OneStep) -> PageStep:
 
 def _as_recorded(found: Averaged) -> Averages:
     """The rich recording's own average step and GPU, beside those of the light one."""
-    return Averages(
-        steps=found.steps,
-        base=found.base,
-        average_step_us=us(found.average_step_ns),
+    return filled(
+        Averages,
+        found,
         categories=_categories(found.average),
         gpu=table_rows(found.gpu, GPUS),
         idle=_idle(found.idle),
-        overlap_percent=known(found.overlap_percent),
     )
 
 
@@ -599,14 +546,10 @@ def _lanes(trace: Trace, found: Averaged) -> StepLanes:
 
 def _lane(busy: Lane) -> BusyLane:
     """A lane, how busy it is in all and in each part, in percent."""
-    lane = busy.lane
-    return BusyLane(
-        kind=lane.kind,
-        device=lane.device,
-        stream=lane.stream,
-        process=lane.process,
-        thread=lane.thread,
-        name=lane.name or None,
+    return filled(
+        BusyLane,
+        busy.lane,
+        name=busy.lane.name or None,
         busy_percent=100 * busy.share,
         cells=[round(100 * share, 2) for share in busy.busy],
         events=[
@@ -637,9 +580,7 @@ def _mean_us(values: pl.Series) -> float | None:
 
 
 def _notes(trace: Trace, kind: str) -> list[Note]:
-    return [
-        Note(reason=note.reason, count=note.count, example=note.example) for note in trace.notes if note.kind == kind
-    ]
+    return [filled(Note, note) for note in trace.notes if note.kind == kind]
 
 
 def _idle(frame: pl.DataFrame) -> Idle:
@@ -668,18 +609,10 @@ def roofs(found: Roofline) -> Roofs:
         device=found.peaks.device,
         compute_capability=found.peaks.capability,
         compute=[
-            Roof(
-                precision=name,
-                flops=peak.value,
-                ridge=known(ridge.get(name)),
-                source=peak.source,
-                about=peak.about,
-            )
+            filled(Roof, peak, precision=name, flops=peak.value, ridge=known(ridge.get(name)))
             for name, peak in found.peaks.compute.items()
         ],
-        bandwidth=None
-        if bandwidth is None
-        else Bandwidth(bytes=bandwidth.value, source=bandwidth.source, about=bandwidth.about),
+        bandwidth=None if bandwidth is None else filled(Bandwidth, bandwidth, bytes=bandwidth.value),
         covered_percent=known(found.covered_percent),
         unknown=list(found.peaks.unknown),
     )

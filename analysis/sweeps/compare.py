@@ -377,37 +377,6 @@ def flat(
     return best
 
 
-def flat_until(
-    points: Sequence[Point], axis: str, limit: float, cv: float | None = None
-) -> tuple[Point, float, float | None] | None:
-    """The last point before the step time changes with size, the slope up to it, and the slope after it.
-
-    None where it changes from the first point on, where there are fewer than two, or where repeats vary (`Sweep.cv`) so
-    much that a slope of this size may be chance.
-    """
-    known = [point for point in points if point.step_ns and size(point, axis)]
-    end = 0
-    while end + 1 < len(known) and abs(slope(known[end], known[end + 1], axis)) < limit:
-        if cv is not None and _slope_error(known[end], known[end + 1], axis, cv) > limit:
-            break
-        end += 1
-    if not end:
-        return None
-    after = slope(known[end], known[end + 1], axis) if end + 1 < len(known) else None
-    return known[end], slope(known[0], known[end], axis), after
-
-
-def slope(first: Point, last: Point, axis: str) -> float:
-    """``d log(step time) / d log(size)`` between two points of different sizes."""
-    before, after = size(first, axis) or 1.0, size(last, axis) or 1.0
-    return math.log((last.step_ns or 1.0) / (first.step_ns or 1.0)) / math.log(after / before)
-
-
-def _slope_error(first: Point, last: Point, axis: str, cv: float) -> float:
-    error = cv * math.sqrt(1 / max(first.repeats, 1) + 1 / max(last.repeats, 1))
-    return error / abs(math.log((size(last, axis) or 1.0) / (size(first, axis) or 1.0)))
-
-
 def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[Point, float, float]]:
     """Points that contradict their neighbours: the point, the step time these allow, the standard errors between both.
 

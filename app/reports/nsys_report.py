@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 SCHEMA = "tracetui.nsys_report/1"
-IDS = frozenset(
-    ("CorrId", "CorrID", "PID", "TID", "Pid", "Tid", "DevId", "Ctx", "GreenCtx", "Strm", "RangeId", "ParentId")
-)
+IDS = frozenset(("CorrId", "PID", "TID", "DevId", "Ctx", "GreenCtx", "Strm"))
 """Whole numbers that stay as they are in the column form; all others get thousands separators."""
 NAME_WIDTH = 100
 """What nsys shows of a name in its column form."""
@@ -64,18 +62,14 @@ def render(sel: Selection, names: Sequence[str], form: str, limit: int | None, *
     """
     tables = [nsys_report(sel, name) for name in names]
     where = sel.trace.source.path.name
-    notes = [_why_empty(table, where) for table in tables if table.rows.is_empty()]
+    notes = [
+        f"{where} does not contain {table.lacks}: {table.name} has no rows" for table in tables if table.rows.is_empty()
+    ]
     notes += _graphs_left_out(sel, names)
     if form == "json":
         return _json(sel, tables, limit), notes
     one = _csv if form == "csv" else _text
     return "\n".join(one(table, limit, ascii=ascii) for table in tables), notes
-
-
-def _why_empty(table: StatsTable, where: str) -> str:
-    if table.not_made:
-        return f"{table.name} is a report that tracetui does not make: nsys stats --report {table.name} {where} does"
-    return f"{where} does not contain {table.lacks}: {table.name} has no rows"
 
 
 def _graphs_left_out(sel: Selection, names: Sequence[str]) -> list[str]:

@@ -97,8 +97,7 @@ class Finding:
     reference: str = ""
     """Where the rule is explained: a section of docs/reference/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()
-    """Remarks that rules on the measurement added, those that say why it may not hold first, and which findings count
-    the same GPU time (`engine.told`)."""
+    """Remarks that rules on the measurement added, those that say why it may not hold first."""
     refutes: tuple[str, ...] | None = None
     """For a finding on the measurement: the bases that it refutes, where they are not those of its rule."""
     doubts: tuple[str, ...] | None = None
@@ -106,7 +105,7 @@ class Finding:
     aside: str = ""
     """`HEADLINE` or `NO_ACT`, by which it is set aside; else empty."""
     shared_with: tuple[str, ...] = ()
-    """Ids of the findings that count the same time (`engine.told`)."""
+    """Ids of the findings that count much of the same time (`engine.sharing`)."""
     doubted_by: tuple[str, ...] = ()
     """Ids of the rules because of which it may not hold."""
     work: Ints | None = field(default=None, compare=False, repr=False)

@@ -157,22 +157,6 @@ S4 = Rule(
     FLOPs come from run.json; without them, the size itself is a lower bound of how the work grows.""",
 )
 
-D7 = Rule(
-    "D7",
-    "Flat up to a size",
-    subject="sweep",
-    needs=("sizes", "steps"),
-    rests_on=("steps",),
-    thresholds={"slope": chosen(0.2, "", "d log(step time) / d log(size); 1 is time in proportion to size")},
-    advice="Below the size at which the step begins to grow, launches and the host decide: use at least that size.",
-    compared="slope below {slope:g}",
-    several=True,
-    explanation="""
-    Computes the slope of ``log(step time)`` against ``log(size)`` between neighbours, from the smallest size on.
-
-    The step is flat up to the last size before the slope first reaches the limit; from there it scales.""",
-)
-
 D8 = Rule(
     "D8",
     "A point that does not fit its neighbours",

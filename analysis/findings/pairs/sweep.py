@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.declared.pairs import D6, D7, D8, D9, S4
+from tracetui.analysis.findings.declared.pairs import D6, D8, D9, S4
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.sweeps.compare import (
     Comparison,
@@ -16,7 +16,6 @@ from tracetui.analysis.sweeps.compare import (
     anomalies,
     comparisons,
     flat,
-    flat_until,
     same_work,
     work_of,
     wrong_batches,
@@ -114,27 +113,6 @@ def size_flat(sweep: Sweep, limits: Limits) -> Iterator[Finding]:
             f"{within} ({words.ns(times[0])}, then {words.ns(times[-1])}): work up to there is hidden",
             tuple(_step(point) for point in stretch),
             f"{what} grow {words.number(ratio)} times, step times differ by {words.percent(change)}",
-        )
-
-
-@looks_for(D7)
-@_of_valid
-def flat_sweep(sweep: Sweep, limits: Limits) -> Iterator[Finding]:
-    for axis, within, points in _lines(sweep):
-        found = flat_until(points, axis, limits.slope, sweep.cv)
-        if found is None:
-            continue
-        end, slope, after = found
-        end_of = f"{axis} {shown(end.axes[axis])}"
-        grows = "" if after is None else f"; from there the slope is {after:.2f}"
-        yield Finding(
-            "info",
-            f"Step time is flat up to {end_of}{within}: launches or the host decide until there",
-            (_step(points[0]), _step(end)),
-            f"slope of log(time) against log({axis}) from {shown(points[0].axes[axis])} to "
-            f"{shown(end.axes[axis])}: {slope:.2f}{grows}",
-            advice=f"Run at {end_of} or more where the task allows it"
-            + ("; larger sizes were not tried." if after is None else "."),
         )
 
 

@@ -119,7 +119,7 @@ LIKES = {
             Chapter("How to run", ("captures:Captures",), alone=("recorded",)),
             Chapter(
                 "Question (a): Forward Pass Timing",
-                ("captures:Forward|Ranges", "sweep_about:S4,D7,D8"),
+                ("captures:Forward|Ranges", "sweep_about:S4,D8"),
                 "ranges around the forward pass, in several recordings",
                 _NSYS,
                 alone=("ranges",),
@@ -186,7 +186,7 @@ LIKES = {
                 _VARIANTS,
             ),
             Chapter("Hypothesis 4: Memory Overhead", ("about:K6,K7,F11", "memory"), "counters", _COUNTED),
-            Chapter("Expected Optimizations", ("sweep_about:D6,D7,D8,D9", "directions"), "findings", _VARIANTS),
+            Chapter("Expected Optimizations", ("sweep_about:D6,S4,D8,D9", "directions"), "findings", _VARIANTS),
         ),
         sweep=True,
     ),
