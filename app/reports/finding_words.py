@@ -190,11 +190,15 @@ def details(row: FindingRow, whole: str = STEP, width: int | None = None, *, asc
     if not gains:
         return [text for text in (at, row.advice) if text]
     last = " ".join(row.remarks[:1]) if row.doubted_by else ""
-    if shared := in_turn(row, ascii=ascii):
-        if width is None or len(gains) + len(shared) + 2 <= width:
-            gains += f"; {shared}"
-        else:
-            last = last or shared
+    if turn := in_turn(row, ascii=ascii):
+        without_base = f"{gain(row, '', ascii=ascii)}; {turn}"
+        said = (
+            f"{gains}; {turn}",
+            without_base,
+            without_base.replace("above at most", "above <=" if ascii else "above ≤"),
+        )
+        fitting = next((text for text in said if width is None or len(text) <= width), "")
+        gains, last = fitting or gains, last or ("" if fitting else turn)
     return [text for text in (at, gains, f"{last[:1].upper()}{last[1:]}") if text]
 
 
@@ -235,7 +239,10 @@ def place(row: FindingRow, width: int | None = None, *, ascii: bool = False) -> 
 
 
 def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
-    """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (41.6 to 49.5 %)``; ``at most`` where the ends do not differ."""
+    """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (41.6 to 49.5 %)``; ``at most`` where the ends do not differ.
+
+    Without `whole` the base is left out, which a page names once.
+    """
     most, least, share = row.impact_us, row.impact_least_us or None, row.ceiling_percent
     whole = "mean step" if row.impact_of == MEAN_STEP else whole
     if not most:
@@ -250,8 +257,9 @@ def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     base = format_us(100 * most / share, ascii=ascii) if share < 100 else ""
     # without steps the headline and the list of parts say from when to when the run's time is
     of = f"a {base} {whole}".replace("  ", " ") if whole.endswith(STEP) else f"the run's {base}" if base else "the run"
+    of = f" of {of}" if whole else ""
     from_share = f"{format_percent(share * least / most)[:-2]} to " if least is not None and least < most else ""
-    return f"{said} of {of} ({from_share}{format_percent(share)})"
+    return f"{said}{of} ({from_share}{format_percent(share)})"
 
 
 def in_turn(row: FindingRow, *, ascii: bool = False) -> str:

@@ -102,6 +102,8 @@ class Finding:
     """For a finding on the measurement: the bases that it refutes, where they are not those of its rule."""
     doubts: tuple[str, ...] | None = None
     """The bases that it doubts, where they are not those of its rule."""
+    first: bool = False
+    """Whether it is about a mode for debugging: everything else was measured under it, so it stands first."""
     aside: str = ""
     """`HEADLINE` or `NO_ACT`, by which it is set aside; else empty."""
     shared_with: tuple[str, ...] = ()

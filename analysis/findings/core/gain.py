@@ -71,6 +71,7 @@ class Gain(Struct, frozen=True):
         threshold: str = "",
         advice: str = "",
         next_command: str = "",
+        first: bool = False,
     ) -> Finding:
         """A finding that has this gain at stake, and by default its severity."""
         return Finding(
@@ -85,6 +86,7 @@ class Gain(Struct, frozen=True):
             least_ns=self.least_ns if self.claimed else None,
             ceiling_percent=self.ceiling_percent if self.claimed else None,
             sure_percent=self.sure_percent if self.claimed and self.says_sure else None,
+            first=first,
             work=self.work,
             host=self.host,
             turn=self.turn,

@@ -51,6 +51,8 @@ class Mode(NamedTuple):
     """What the step would be shorter without it; None where nothing shows it."""
     shows: bool = False
     """Whether the cost alone proves it, where run.json says nothing."""
+    needless: bool = True
+    """Whether it is for debugging alone."""
 
 
 def _calls(facts: Facts, name: str, under: str = "", *, besides: str = "") -> Gain | None:
@@ -203,6 +205,7 @@ MODES: tuple[Mode, ...] = (
         lambda facts: _calls(facts, r"^aten::(fill_|_?index_put_|_index_put_impl_)$",
                              r"^aten::(empty|resize_|new_empty|index_add|scatter|index_copy|put_)"),
         shows=True,
+        needless=False,
     ),
     Mode(
         # on, it costs nothing where shapes stay
@@ -212,6 +215,7 @@ MODES: tuple[Mode, ...] = (
         "Each new shape is searched for: pad to few sizes, or set torch.backends.cudnn.benchmark = False.",
         _searching,
         shows=True,
+        needless=False,
     ),
     Mode(
         lambda _: None,
@@ -221,6 +225,7 @@ MODES: tuple[Mode, ...] = (
         " attention without plans: torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION).",
         _preparing,
         shows=True,
+        needless=False,
     ),
     Mode(
         lambda run: run.workload.modes.uncached_memory,
@@ -272,7 +277,8 @@ def slowing_modes(facts: Facts, limits: Limits) -> Iterator[Finding]:
         elif is_on or (bound.ceiling_percent or 0.0) >= limits.share_percent:
             source = "run.json" if is_on else "what was recorded"
             spent = Evidence(f"at most, {program.per(facts)}", bound.ns, "ns", Query("host:critical path"))
-            yield bound.finding(mode.change, (Evidence("seen in", source), spent), bound.why, advice=mode.advice)
+            seen = Evidence("seen in", source)
+            yield bound.finding(mode.change, (seen, spent), bound.why, advice=mode.advice, first=mode.needless)
     if untold:
         yield Finding(
             "info",
