@@ -399,6 +399,9 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
     why = f"{words.ns(worst.exposed_ns)} of it is exposed"
     bound = gain.limited(gain.of_kernels(facts, rows), worst.exposed_ns, base.step_ns, why)
     bound = structs.replace(bound, least_ns=0.0, sure_percent=0.0)  # it may be waiting for ranks that come later
+    if waits := _waits_ns(facts):
+        why = f"{words.ns(waits)} of {words.ns(worst.ns)} in collectives is waiting for ranks that come later"
+        bound = gain.limited(bound, max(worst.ns - waits, 0.0), base.step_ns, why)
     where = f" on GPU {worst.gpu}" if len(found) > 1 else ""
     return bound.finding(
         f"Hide communication: {words.percent(share)} of {base.span} is communication alone{where}",
@@ -426,6 +429,14 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
         )
         + " First open the recordings of all ranks together: if one comes late, its own work is what to shorten.",
     )
+
+
+def _waits_ns(facts: Facts) -> float:
+    """What this rank waits per step in collectives for others, where all ranks are known and the page is of them."""
+    if facts.job is None or not basis.is_verdicts(facts):
+        return 0.0
+    waits = facts.job.ranks.filter(pl.col("rank") == facts.trace.info.rank)["wait_ns"].drop_nulls()
+    return float(waits[0]) if len(waits) else 0.0
 
 
 _ONE_PROCESS, _PER_GPU = "DataParallel.forward", "DistributedDataParallel.forward"

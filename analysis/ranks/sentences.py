@@ -66,6 +66,8 @@ def brief(found: Sequence[Job]) -> str:
     program = " ".join(filter(None, (strange_words(job), in_program(job, short=True))))
     if job.apart:
         return program
+    if job.answers.program:  # who comes last in a recording may be another one, slowed by the profiler
+        return f"Job of {of} ranks. {program}"
     lasts = []
     for one in found:
         late = one.answers.recording
