@@ -7,8 +7,8 @@ import polars as pl
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_frames import made_trace
+from other_definitions import HTA
 
-from tracetui.analysis.base.conventions import HTA
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import CAUSES, GAPS, IDLE, gaps, gaps_of, idle, shares
 from tracetui.analysis.selection import select

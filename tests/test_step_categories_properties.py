@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_frames import made_trace
+from other_definitions import HOST_STEPS, TORCH_TB
 
-from tracetui.analysis.base.conventions import CATEGORIES, TORCH_TB, TRACETUI, Conventions
+from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import idle
 from tracetui.analysis.gpu.steps import extent, step_slots
@@ -434,7 +435,7 @@ def test_last_steps_with_less_work_than_the_one_before(counts: tuple[int, ...]) 
 @given(made())
 def test_steps_without_those_projected_on_the_gpu(of: Made) -> None:
     on_host = Made(of.steps, of.host, [row for row in of.device if row["kind"] != "annotation"])
-    found = step_slots(select(of.trace), replace(TORCH_TB, device_annotations=False))
+    found = step_slots(select(of.trace), HOST_STEPS)
     expected = step_slots(select(on_host.trace), TORCH_TB)
     if of.steps or any(row["kind"] == "operator" for row in of.host):
         assert (found.index, found.name, found.start.tolist(), found.end.tolist()) == (
