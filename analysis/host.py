@@ -13,7 +13,6 @@ from tracetui.analysis.attribution.calltree import NONE, add_up, call_tree, code
 from tracetui.analysis.attribution.operator_tree import is_nested, scope_mask
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.gpu.activities import activities, last_step_start
 from tracetui.analysis.gpu.steps import recorded, step_slots
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
@@ -151,10 +150,10 @@ def api_calls(sel: Selection) -> pl.DataFrame:
 def launches(sel: Selection, conventions: Conventions = TRACETUI) -> Launches:
     """What the calls that launched the device work in scope cost, and how long the GPU took to follow.
 
-    HTA counts a row per activity and knows only the calls in `HTA_LAUNCHES`; ours are all calls that started work.
+    HTA counts a row per activity and knows few calls; ours are all calls that started work.
     """
-    if conventions.drop_last_step:
-        return _summary(_hta_rows(sel, conventions))
+    if conventions.launches is not None:
+        return _summary(conventions.launches(sel))
     work = sel.device.filter(
         pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]) & pl.col("launch").is_not_null()
     )
@@ -176,26 +175,6 @@ def launches(sel: Selection, conventions: Conventions = TRACETUI) -> Launches:
             },
             schema=LAUNCHES,
         ).sort("start")
-    )
-
-
-def _hta_rows(sel: Selection, conventions: Conventions) -> pl.DataFrame:
-    """A row for each pair of a call and an activity that share a correlation id."""
-    last = last_step_start(sel.trace)
-    host = sel.trace.host.filter(pl.col("correlation").is_not_null())
-    if last is not None:
-        host = host.filter(pl.col("start") < last)
-    calls = host.select("correlation", "start", api=pl.col("name").cast(pl.String), cpu_ns="duration")
-    named = calls.filter(pl.col("api").is_in(list(conventions.launch_calls or ())))["correlation"].implode()
-    work = activities(sel, conventions).frame.select(
-        "correlation", kernel=pl.col("name").cast(pl.String), begins="start", gpu_ns="duration"
-    )
-    return (
-        calls.filter(pl.col("correlation").is_in(named))
-        .join(work, on="correlation")
-        .with_columns(delay_ns=(pl.col("begins") - pl.col("start") - pl.col("cpu_ns")).clip(0))
-        .select(list(LAUNCHES))
-        .sort("start", maintain_order=True)
     )
 
 

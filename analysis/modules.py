@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, count, depth_first, roll_up, row_ids
 from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree, scope_modules
-from tracetui.analysis.attribution.operator_tree import OperatorTree, device_work, operator_tree, scope_mask
+from tracetui.analysis.attribution.operator_tree import device_work, operator_tree, scope_mask
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, path_numbers, summarize
@@ -60,8 +60,8 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
         "operators": add_up(np.where(nodes.module, tree.path_of(nodes.tree.rows), NONE), direct, size),
         **{name: roll_up(tree.parent, add_up(own, values, size)) for name, values in sums.items()},
     }
-    if conventions.module_self_without_operators:
-        columns |= _torch_tb_times(nodes, tree, size)
+    if conventions.module_times is not None:
+        columns |= conventions.module_times(nodes, tree, size)
     first = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(first, tree.path, calls.start)
     order = depth_first(tree.parent, first)
@@ -110,15 +110,3 @@ def _not_attributed(sel: Selection, lost: pl.DataFrame, layout: pl.Schema, conve
     row |= {"device_self_ns": spent, "device_total_ns": spent, "backward_device_ns": 0, "kernels": lost.height}
     row |= {name: int(values.sum()) for name, values in kernel_sums(sel.trace, lost, conventions).items()}
     return pl.DataFrame([row], schema=layout)
-
-
-def _torch_tb_times(nodes: OperatorTree, tree: ModuleTree, size: int) -> dict[str, Ints]:
-    """Torch-tb-profiler's times: own host time leaves out operators, own device time is that of direct operators."""
-    path = np.where(nodes.module & nodes.in_scope, tree.path_of(nodes.tree.rows), NONE)
-    device_total = nodes.tree.with_descendants(nodes.device_self)
-    of_operators = nodes.tree.of_children(np.where(nodes.operator, device_total, 0))
-    return {
-        "host_self_ns": add_up(path, nodes.host_self, size),
-        "device_self_ns": add_up(path, of_operators, size),
-        "device_total_ns": add_up(path, device_total, size),
-    }

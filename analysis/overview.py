@@ -10,14 +10,13 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.conventions import CATEGORIES, TB_COLLECTIVES, TRACETUI, Conventions
+from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
 from tracetui.analysis.dependencies.limit import Limit, limit
 from tracetui.analysis.gpu.activities import Activities, activities, by_value, distinct
 from tracetui.analysis.gpu.idle import gaps_of, shares
 from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
 from tracetui.analysis.gpu.steps import StepSlots, extent, setup, step_slots
 from tracetui.parsers import Trace, schema
-from tracetui.parsers.iterations import as_recorded
 from tracetui.parsers.names.collectives import is_host_collective
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ def gpu_metrics(
     """
     if window is None or window[1] <= window[0]:
         return pl.DataFrame(schema=SCHEMA)
-    linked = _launched_by_operators(trace, work) if conventions.operator_kernels_only else None
     device = work.column("device")
     rows = []
     for number, on in by_value(device):
@@ -67,8 +65,8 @@ def gpu_metrics(
             metrics = {"utilization_percent": None if mine.compute.any() else 0.0}
         if not tensor_cores_known(trace, conventions):
             metrics["tensor_core_percent"] = None
-        if linked is not None:
-            metrics["tensor_core_percent"] = _linked_tensor_share(kernels, linked[on][mine.kernel], conventions)
+        if conventions.tensor_share is not None:
+            metrics["tensor_core_percent"] = conventions.tensor_share(trace, kernels)
         busy = intervals.intersect(intervals.union(mine.start, mine.end), _single(window))
         rows.append(
             {
@@ -126,33 +124,12 @@ def _filled(start: Ints, end: Ints, blocks: NDArray[np.float64], chosen: NDArray
     return float((share[:-1] * np.diff(times)).sum())
 
 
-def _linked_tensor_share(kernels: Activities, linked: NDArray[np.bool_], conventions: Conventions) -> float | None:
-    """torch-tb-profiler's share: kernels of its operator tree, in and outside steps (`_calculate_tc_ratio`)."""
-    if not linked.any():
-        return None
-    lasting = np.where(linked, kernels.end - kernels.start, 0)
-    tensor = names.matching(kernels.frame["name"], conventions.uses_tensor_cores)
-    return 100 * int(lasting[tensor].sum()) / int(lasting.sum())
-
-
-def _launched_by_operators(trace: Trace, work: Activities) -> NDArray[np.bool_]:
-    """Activities whose runtime call, found by correlation, carries the `External id` of an operator."""
-    operators = trace.host.filter(pl.col("kind") == "operator").select(
-        "external_id", text=pl.col("name").cast(pl.String)
-    )
-    ids = operators.filter(~pl.col("text").str.starts_with("Optimizer."))["external_id"].drop_nulls()
-    calls = trace.host.filter((pl.col("kind") == "runtime") & pl.col("external_id").is_in(ids.implode()))
-    return (
-        work.frame["correlation"].is_in(calls["correlation"].drop_nulls().implode()).fill_null(value=False).to_numpy()
-    )
-
-
 OPERATOR, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
     schema.HOST_KINDS.index(kind) for kind in ("operator", "annotation", "dataloader", "runtime", "driver")
 )
 
 
-def host_ranges(trace: Trace, conventions: Conventions = TRACETUI) -> dict[str, Intervals]:
+def host_ranges(trace: Trace) -> dict[str, Intervals]:
     """When at least one host thread was in an API call, in the data loader, or in other operators and annotations.
 
     As in torch-tb-profiler (`StepParser._parse_step`): step marks, modules, Python functions and the profiler's own
@@ -162,45 +139,22 @@ def host_ranges(trace: Trace, conventions: Conventions = TRACETUI) -> dict[str, 
     kind = trace.host["kind"].to_physical().to_numpy()
     start = trace.host["start"].to_numpy()
     end = start + trace.host["duration"].to_numpy()
-    runtime = kind == RUNTIME
-    if conventions.driver_is_runtime:
-        runtime |= kind == DRIVER
+    runtime = (kind == RUNTIME) | (kind == DRIVER)
     busy = (kind == OPERATOR) | (kind == ANNOTATION)
-    steps = frozenset((trace if conventions.named_steps else as_recorded(trace)).steps["name"])
+    steps = frozenset(trace.steps["name"])
     is_step = names.matching(trace.host["name"], lambda name: name in steps or name.startswith("ProfilerStep#"))
     busy &= ~(is_step & (kind == ANNOTATION))
     ranges = {
         "runtime": intervals.union(start[runtime], end[runtime]),
         "dataloader": intervals.union(start[kind == DATALOADER], end[kind == DATALOADER]),
     }
-    if conventions.communication == "operators":
-        rows = np.flatnonzero(busy)
-        collective = rows[names.matching(trace.host["name"][rows], TB_COLLECTIVES.__contains__)]
-        busy[collective] = False
-        ranges["communication"] = intervals.union(start[collective], end[collective])
-    elif not trace.device.height:
+    if not trace.device.height:
         rows = np.flatnonzero(busy)
         collective = rows[names.matching(trace.host["name"][rows], is_host_collective)]
         busy[collective] = False
         ranges["communication"] = intervals.union(start[collective], end[collective])
     ranges["cpu_exec"] = intervals.union(start[busy], end[busy])
-    if conventions.device_annotations:
-        _add_device_annotations(trace, ranges)
     return ranges
-
-
-def _add_device_annotations(trace: Trace, ranges: dict[str, Intervals]) -> None:
-    """Counts annotations projected on the GPU as CPU time (or communication), in place."""
-    marks = trace.device.filter(pl.col("kind") == "annotation")
-    start = marks["start"].to_numpy()
-    end = start + marks["duration"].to_numpy()
-    step = names.matching(marks["name"], lambda name: name.startswith("ProfilerStep#"))
-    collective = names.matching(marks["name"], TB_COLLECTIVES.__contains__)
-    for category, chosen in (("communication", collective), ("cpu_exec", ~step & ~collective)):
-        known = ranges.get(category, intervals.empty())
-        ranges[category] = intervals.union(
-            np.concatenate((known[0], start[chosen])), np.concatenate((known[1], end[chosen]))
-        )
 
 
 __all__ = ["CATEGORIES", "Limit", "Overview", "overview"]
@@ -257,7 +211,7 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
     """
     slots = step_slots(sel, conventions)
     work = activities(sel, conventions)
-    ranges = host_ranges(sel.trace, conventions)
+    ranges = (conventions.host or host_ranges)(sel.trace)
     for category, chosen in (
         ("kernel", work.compute),
         ("communication", work.communication),
@@ -266,7 +220,7 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
     ):
         ranges[category] = _join(ranges.get(category), intervals.union(work.start[chosen], work.end[chosen]))
     per_step = _per_step(slots, ranges, conventions)
-    if conventions.communication == "kernels" and len(distinct(work.column("device"))) > 1:
+    if not conventions.is_one_gpu and len(distinct(work.column("device"))) > 1:
         per_step = per_step.with_columns(**_by_gpu(work, slots))
     average = _average(per_step)
     window = (int(slots.start[0]), int(slots.end[-1])) if slots.start.size else None
@@ -337,7 +291,7 @@ def _per_step(slots: StepSlots, ranges: dict[str, Intervals], conventions: Conve
         assigned = total
     claimed["other"] = duration - assigned
     compute = ranges["kernel"]
-    if conventions.communication == "operators" and not compute[0].size:
+    if conventions.is_one_gpu and not compute[0].size:
         compute = ranges["cpu_exec"]
     collective = ranges["communication"]
     return pl.DataFrame(

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from other_definitions import HTA, last_step_start, of_type
 
-from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.conventions import TRACETUI, Conventions, hta_kernel_type
-from tracetui.analysis.gpu.activities import activities, last_step_start
+from tracetui.analysis.base import intervals
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.selection import Selection
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def overlap_percent(sel: Selection, conventions: Conventions = TRACETUI) -> floa
 def _sorts(sel: Selection, conventions: Conventions) -> list[Intervals]:
     work = activities(sel, conventions)
     memory = work.memcpy | work.memset
-    if conventions.communication == "kernel types":
-        memory = names.matching(work.frame["name"], lambda name: hta_kernel_type(name) == "memory")
+    if conventions is HTA:
+        memory = of_type(work.frame, "memory")
     chosen = (work.compute, work.communication, memory)
     return [intervals.union(work.start[rows], work.end[rows]) for rows in chosen]
 
@@ -105,7 +106,7 @@ def queue_depth(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataF
     work = work.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
     calls = sel.trace.host.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("launch"), launched="start", api="name")
     work = work.join(calls, on="launch", maintain_order="left")
-    if conventions.drop_last_step:
+    if conventions is HTA:
         last = last_step_start(sel.trace)
         if last is not None:
             work = work.filter(pl.col("launched") < last)

@@ -128,7 +128,6 @@ NAME_PARTS = re.compile(
 )
 """What only names of kernels, and of the types in them, have in a pattern."""
 READS_OTHER_NAMES = {
-    "analysis/base/conventions.py": "whose patterns are those of another tool",
     "analysis/captures/names.py": "names that users give to files",
     "analysis/roofline/peaks.py": "names of ncu's metrics",
     "collectors/scrubbing/keys.py": "names of versions",

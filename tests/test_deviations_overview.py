@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,11 +17,12 @@ import numpy as np
 import polars as pl
 import pytest
 from hta_numbers import SORTS, concurrency, gpu_time, overlap_percent, queue_depth, stretches
+from other_definitions import HOST_STEPS, HTA, TORCH_TB, last_step_start
 from other_tools import by_name, utilization_timeline
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.base.conventions import CATEGORIES, HTA, TORCH_TB, TRACETUI
-from tracetui.analysis.gpu.activities import activities, last_step_start
+from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI
+from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.host import launches
 from tracetui.analysis.memory.peak import memory
@@ -105,9 +106,6 @@ def test_driver_calls_in_a_recording(recording: Recording) -> None:
     assert theirs["runtime"] == pytest.approx(6594.13, abs=0.05)
     assert ours["runtime"] == pytest.approx(7582.1, abs=0.1)
     assert ours["runtime"] + ours["cpu_exec"] == pytest.approx(theirs["runtime"] + theirs["cpu_exec"], abs=0.1)
-
-
-HOST_STEPS = replace(TORCH_TB, device_annotations=False)
 
 
 def test_communication_is_gpu_time_of_collectives(recording: Recording) -> None:
@@ -338,9 +336,8 @@ def golden(tool: str, name: str) -> dict[str, Any]:
 def compare_tb(name: str) -> Comparison:
     expected, trace = golden("tb_plugin", name), load(name)
     # the goldens of our own recordings were made without gpu_user_annotation events; the others have none
-    conventions = replace(TORCH_TB, device_annotations=False)
     sel = select(trace)
-    found = overview(sel, conventions)
+    found = overview(sel, HOST_STEPS)
     values = Comparison()
     steps = found.per_step.to_dicts()
     values.add("steps", "count", len(expected["steps"]), len(steps))

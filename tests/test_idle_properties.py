@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_frames import made_trace
 
-from tracetui.analysis.base.conventions import HTA
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import CAUSES, GAPS, IDLE, gaps, gaps_of, idle, shares
 from tracetui.analysis.selection import select
@@ -130,22 +129,6 @@ def plain_gaps(recording: Recording, window: tuple[int, int]) -> list[tuple[int 
     ]
 
 
-def plain_signed(recording: Recording) -> list[tuple[int | None, int | None, int, int, str]]:
-    """What HTA takes for gaps: from each activity's end to the next one's start, stream by stream."""
-    work = [activity for activity in recording.work if activity.kind in WORK]
-    found = []
-    for device, (_, *streams) in lanes(work):
-        for stream, own in streams:
-            for before, after in pairwise(own):
-                called, gap = recording.called(after), after.start - before.end
-                if called is not None and called > before.end:
-                    cause = "host_wait"
-                else:
-                    cause = "kernel_wait" if gap < LIMIT else "other"
-                found.append((device, stream, before.end, gap, cause))
-    return found
-
-
 def plain_shares(found: list[tuple[int | None, int | None, int, int, str]]) -> list[tuple[object, ...]]:
     """Per device and stream: the sum of its gaps, and how many percent of it each cause has."""
     rows = []
@@ -168,18 +151,6 @@ def test_gaps_in_a_window(recording: Recording, window: tuple[int, int]) -> None
     told = shares(found)
     assert dict(told.schema) == IDLE
     assert told.rows() == shares(found.reverse()).rows() == plain_shares(expected)
-
-
-@given(recordings())
-@example(Recording([], [Activity("kernel", 0, 7, start, 20, None) for start in (0, 10, 40)]))
-@example(Recording([0, 35], [Activity("kernel", 0, 7, start, 20, row) for start, row in ((0, 0), (10, 0), (40, 1))]))
-def test_gaps_as_another_tool_counts_them(recording: Recording) -> None:
-    """By stream, negative where two overlap; what has no known launch may wait for the GPU's start."""
-    trace = recording.trace()
-    found = gaps_of(trace, activities(select(trace), HTA), None, HTA)
-    assert found.rows() == plain_signed(recording)
-    assert gaps(select(trace), HTA).rows() == plain_signed(recording)
-    assert shares(found).rows() == plain_shares(plain_signed(recording))  # of gaps that cancel out nothing is a share
 
 
 @given(recordings(), st.lists(TIMES.filter(lambda time: time >= 0), max_size=6, unique=True))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 import pytest
+from other_definitions import tb_uses_tensor_cores
 from sample_runs import recorded
 
 from tracetui.analysis.base import api_names
@@ -16,7 +17,6 @@ from tracetui.parsers.names.kernel_names import (
     category,
     short_name,
     tensor_cores_unclear,
-    torch_tb_uses_tensor_cores,
     uses_tensor_cores,
 )
 
@@ -145,12 +145,12 @@ def test_tensor_cores_by_name(name: str, used: bool) -> None:
 
 def test_torch_tb_takes_plain_fp32_products_for_tensor_cores() -> None:
     plain = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4"
-    assert (torch_tb_uses_tensor_cores(plain), uses_tensor_cores(plain)) == (True, False)
+    assert (tb_uses_tensor_cores(plain), uses_tensor_cores(plain)) == (True, False)
 
 
 @pytest.mark.parametrize("name", ["nvjet_sm90_tst_64x48_64x15_2x4_h_bz_NNT", "cutlass3x_sm90_tensorop_gemm_f16"])
 def test_torch_tb_misses_todays_tensor_core_kernels(name: str) -> None:
-    assert (torch_tb_uses_tensor_cores(name), uses_tensor_cores(name)) == (False, True)
+    assert (tb_uses_tensor_cores(name), uses_tensor_cores(name)) == (False, True)
 
 
 @pytest.mark.parametrize("path", RECORDINGS)

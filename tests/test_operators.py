@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from other_definitions import TORCH_TB
 from sample_runs import FP32
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.attribution.calltree import CallTree, call_tree
-from tracetui.analysis.base.conventions import TORCH_TB, TRACETUI
+from tracetui.analysis.base.conventions import TRACETUI
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import (
     NOT_ATTRIBUTED,

@@ -1,6 +1,5 @@
 """Steps, and where their time goes, beside a look at every single tick of time."""
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_frames import made_trace
 
-from tracetui.analysis.base.conventions import CATEGORIES, TORCH_TB, TRACETUI, Conventions
+from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import idle
 from tracetui.analysis.gpu.steps import extent, step_slots
@@ -143,14 +142,9 @@ class Step:
     end: int
 
 
-def plain_whole(of: Made, *, python: bool = True) -> list[Step]:
-    """All that was recorded as one step; other tools leave Python's functions out where there is anything else."""
-    told = (
-        []
-        if python
-        else [row for row in of.host if row["kind"] in ("operator", "annotation", "dataloader", "runtime", "driver")]
-    )
-    rows = (told or of.host) + [row for row in of.device if row["start"] is not None]
+def plain_whole(of: Made) -> list[Step]:
+    """All that was recorded as one step."""
+    rows = of.host + [row for row in of.device if row["start"] is not None]
     if not rows:
         return []
     return [Step(0, "whole file", min(row["start"] for row in rows), max(end_of(row) for row in rows))]
@@ -198,50 +192,6 @@ def plain_steps(of: Made, scope: Scope = Scope()) -> list[Step]:  # noqa: B008  
     return lengthened([Step(row["index"], row["name"], row["start"], end_of(row)) for row in of.steps], own, stray)
 
 
-def plain_tb_steps(of: Made) -> list[Step]:
-    """torch-tb-profiler's steps: annotations on the host or the GPU, and no last ones that lack GPU work."""
-    marks = [Step(row["index"], row["name"], row["start"], end_of(row)) for row in of.steps]
-    for row in of.device:
-        if row["kind"] == "annotation" and (found := re.fullmatch(r"ProfilerStep#(\d+)", row["name"])):
-            marks.append(Step(int(found[1]), row["name"], row["start"], end_of(row)))
-    marks.sort(key=lambda mark: mark.start)
-    if not marks:
-        operators = [row for row in of.host if row["kind"] == "operator"]
-        if not operators:
-            return plain_whole(of, python=False)
-        marks = [Step(0, "0", min(row["start"] for row in operators), max(end_of(row) for row in operators))]
-    own: list[list[Row]] = [[] for _ in marks]
-    stray = []
-    for row in of.device:
-        if row["kind"] not in ("kernel", "memcpy", "memset"):
-            continue
-        calls = [
-            call
-            for call in of.host
-            if call["kind"] == "runtime" and call["correlation"] == row["correlation"] is not None
-        ]
-        at = tb_step_of(max(calls, key=lambda call: call["start"]), marks) if calls else None
-        (stray if at is None else own[at]).append(row)
-    steps = lengthened(marks, own, stray)
-    counts = [len(work) for work in own]
-    if any(counts) and len(steps) > 1:
-        while not counts[-1]:
-            counts.pop()
-        if len(counts) > 1 and counts[-2] * 0.8 > counts[-1]:
-            counts.pop()
-    return steps[: len(counts)]
-
-
-def tb_step_of(call: Row, marks: list[Step]) -> int | None:
-    """The first step that calls have not passed, if it holds all of the call: one begun after its end passes it."""
-    reached = None
-    for number, mark in enumerate(marks):
-        reached = mark.end if reached is None else max(reached, mark.end)
-        if reached > call["start"]:
-            return number if mark.start <= call["start"] and end_of(call) <= mark.end else None
-    return None
-
-
 def restricted(of: Made, whole: list[Step], scope: Scope, *, marked: bool) -> list[Step]:
     """The steps in scope, cut at the edges of its window."""
     chosen = whole
@@ -259,39 +209,27 @@ def restricted(of: Made, whole: list[Step], scope: Scope, *, marked: bool) -> li
 # Where the time goes
 
 
-def plain_claims(of: Made, scope: Scope, conventions: Conventions) -> dict[str, list[Row]]:
+def plain_claims(of: Made, scope: Scope) -> dict[str, list[Row]]:
     """Which events stand for each category."""
     marks = {step["name"] for step in of.steps}
-    own = conventions is TRACETUI
     claims: dict[str, list[Row]] = {category: [] for category in CATEGORIES}
-    ids = [
-        row["external_id"]
-        for row in of.host
-        if row["kind"] in ("operator", "annotation") and row["name"] in TB_COLLECTIVE
-    ]
     for row in of.host:
-        if row["kind"] == "runtime" or (row["kind"] == "driver" and own):
+        if row["kind"] in ("runtime", "driver"):
             claims["runtime"].append(row)
         elif row["kind"] == "dataloader":
             claims["dataloader"].append(row)
         elif row["kind"] == "annotation" and (row["name"] in marks or row["name"].startswith("ProfilerStep#")):
             continue
         elif row["kind"] in ("operator", "annotation"):
-            claims["communication" if not own and row["name"] in TB_COLLECTIVE else "cpu_exec"].append(row)
+            claims["cpu_exec"].append(row)
     for row in of.device:
-        if row["kind"] == "annotation":
-            if not own and row["name"] in TB_COLLECTIVE:
-                claims["communication"].append(row)
-            elif not own and not row["name"].startswith("ProfilerStep#"):
-                claims["cpu_exec"].append(row)
-        elif scope.devices is not None and row.get("device") not in scope.devices:
+        if scope.devices is not None and row.get("device") not in scope.devices:
             continue
-        elif row["kind"] == "kernel":
-            collective = is_collective(row["name"]) if own else row["external_id"] in ids
-            claims["communication" if collective else "kernel"].append(row)
+        if row["kind"] == "kernel":
+            claims["communication" if is_collective(row["name"]) else "kernel"].append(row)
         elif row["kind"] in ("memcpy", "memset"):
             claims[row["kind"]].append(row)
-        elif row["kind"] == "graph" and own:
+        elif row["kind"] == "graph":
             claims["kernel"].append(row)
     return claims
 
@@ -307,28 +245,21 @@ def under_way(rows: list[Row]) -> set[int]:
     return {tick for row in rows for tick in range(row["start"], end_of(row))}
 
 
-def plain_times(of: Made, steps: list[Step], scope: Scope, conventions: Conventions) -> list[Row]:
+def plain_times(of: Made, steps: list[Step], scope: Scope) -> list[Row]:
     """A row per step: every tick of it belongs to the first category that claims it."""
-    ticks = {category: under_way(rows) for category, rows in plain_claims(of, scope, conventions).items()}
+    ticks = {category: under_way(rows) for category, rows in plain_claims(of, scope).items()}
     whole = {tick for step in steps for tick in range(step.start, step.end)}
     left = set(whole)
     belongs: dict[str, set[int]] = {}
-    for category in conventions.priority:
-        if conventions.restart_empty_slots and not left:
-            left = set(whole)
+    for category in TRACETUI.priority:
         belongs[category] = left & ticks[category]
         left -= ticks[category]
     belongs["other"] = left
-    compute = ticks["kernel"]
-    if conventions is TORCH_TB and not compute:
-        compute = ticks["cpu_exec"]
-    by_gpu = [(compute, ticks["communication"])]
-    if conventions is TRACETUI:
-        by_gpu = []
-        for device in {row.get("device") for row in of.device}:
-            alone = Made(of.steps, [], [row for row in of.device if row.get("device") == device])
-            claims = plain_claims(alone, scope, conventions)
-            by_gpu.append((under_way(claims["kernel"]), under_way(claims["communication"])))
+    by_gpu = []
+    for device in {row.get("device") for row in of.device}:
+        alone = Made(of.steps, [], [row for row in of.device if row.get("device") == device])
+        claims = plain_claims(alone, scope)
+        by_gpu.append((under_way(claims["kernel"]), under_way(claims["communication"])))
     rows = []
     for step in steps:
         own = set(range(step.start, step.end))
@@ -357,23 +288,23 @@ def sums_up(found: Overview, rows: list[Row]) -> None:
     assert found.overlap_percent == (pytest.approx(100 * hidden / collective) if collective else None)
 
 
-def agrees(of: Made, scope: Scope, conventions: Conventions, whole: list[Step], *, marked: bool) -> Overview:
+def agrees(of: Made, scope: Scope, whole: list[Step], *, marked: bool) -> Overview:
     sel = select(of.trace, scope)
     steps = restricted(of, whole, scope, marked=marked)
-    slots = step_slots(sel, conventions)
+    slots = step_slots(sel)
     assert list(zip(slots.index, slots.name, slots.start.tolist(), slots.end.tolist(), strict=True)) == [
         (step.index, step.name, step.start, step.end) for step in steps
     ]
     assert slots.marked == marked
-    found = overview(sel, conventions)
-    rows = plain_times(of, steps, scope, conventions)
+    found = overview(sel)
+    rows = plain_times(of, steps, scope)
     assert found.per_step.rows(named=True) == rows
     assert found.steps == (len(steps) if marked else 0)
     sums_up(found, rows)
-    work = activities(sel, conventions)
+    work = activities(sel)
     window = (steps[0].start, steps[-1].end) if steps else None
-    assert found.gpu.equals(gpu_metrics(sel.trace, work, window, conventions))
-    assert found.idle.equals(idle(sel, conventions))
+    assert found.gpu.equals(gpu_metrics(sel.trace, work, window))
+    assert found.idle.equals(idle(sel))
     return found
 
 
@@ -396,58 +327,21 @@ def plain_base(of: Made, steps: list[Step], scope: Scope, *, marked: bool) -> st
 @given(made(), scopes())
 def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: Made, scope: Scope) -> None:
     whole = plain_steps(of, scope)
-    found = agrees(of, scope, TRACETUI, whole, marked=bool(of.steps))
+    found = agrees(of, scope, whole, marked=bool(of.steps))
     steps = restricted(of, whole, scope, marked=bool(of.steps))
     if steps or scope.window is not None:
         assert found.base == plain_base(of, steps, scope, marked=bool(of.steps))
 
 
-@settings(max_examples=60)
-@given(made(), scopes())
-def test_time_as_torch_tb_profiler_shares_it(of: Made, scope: Scope) -> None:
-    """Its steps, and its mistake: where nothing of the steps is left, it hands them out a second time."""
-    whole = plain_tb_steps(of)
-    on_gpu = any(row["kind"] == "annotation" and re.fullmatch(r"ProfilerStep#\d+", row["name"]) for row in of.device)
-    if scope.steps or scope.skip_steps:
-        scope = Scope(devices=scope.devices, window=scope.window)  # it knows no scopes
-    marked = bool(of.steps) or on_gpu
-    agrees(of, scope, TORCH_TB, whole, marked=marked)
-
-
-@pytest.mark.parametrize(
-    "counts", [(5, 4), (5, 3), (4, 0), (0, 0), (0, 3), (2, 0, 0), (1, 1), (3,), (0, 2, 0), (5, 4, 3), (4, 1, 1)]
-)
-def test_last_steps_with_less_work_than_the_one_before(counts: tuple[int, ...]) -> None:
-    """torch-tb-profiler leaves them out, where a fifth is missing; we do not."""
+def test_last_steps_with_little_work_stay() -> None:
     steps, host, device = [], [], []
-    for row, count in enumerate(counts):
+    for row, count in enumerate((5, 3, 0)):
         steps.append({"index": row, "name": f"ProfilerStep#{row}", "start": 20 * row, "duration": 20})
         host.append({"kind": "runtime", "name": "launch", "start": 20 * row + 1, "duration": 1})
         work = {"kind": "kernel", "name": "gemm", "duration": 1, "launch": row, "external_id": 1}
         device += [work | {"start": 20 * row + 3 + at} for at in range(count)]
     of = linked(Made(steps, host, device))
-    agrees(of, Scope(), TORCH_TB, plain_tb_steps(of), marked=True)
-    assert len(agrees(of, Scope(), TRACETUI, plain_steps(of), marked=True).per_step) == len(counts)
-
-
-@settings(max_examples=40)
-@given(made())
-def test_steps_without_those_projected_on_the_gpu(of: Made) -> None:
-    on_host = Made(of.steps, of.host, [row for row in of.device if row["kind"] != "annotation"])
-    found = step_slots(select(of.trace), replace(TORCH_TB, device_annotations=False))
-    expected = step_slots(select(on_host.trace), TORCH_TB)
-    if of.steps or any(row["kind"] == "operator" for row in of.host):
-        assert (found.index, found.name, found.start.tolist(), found.end.tolist()) == (
-            expected.index, expected.name, expected.start.tolist(), expected.end.tolist()
-        )  # fmt: skip
-
-
-def test_steps_without_gpu_work_stay_as_they_were_marked() -> None:
-    """Even where one projected on the GPU overlaps one of the host."""
-    step = {"index": 1, "name": "ProfilerStep#1", "start": 0, "duration": 10}
-    of = Made([step], [], [{"kind": "annotation", "name": "ProfilerStep#1", "start": 4, "duration": 10}])
-    slots = step_slots(select(of.trace), TORCH_TB)
-    assert (slots.start.tolist(), slots.end.tolist()) == ([0, 4], [10, 14])
+    assert len(agrees(of, Scope(), plain_steps(of), marked=True).per_step) == 3
 
 
 @settings(max_examples=40)

@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 from as_json import report
 from laid_out import run_parts
+from other_definitions import TORCH_TB
 from sample_runs import FP16, recorded, run_of
 from test_torch_tb_tables import case_of, walk
 
-from tracetui.analysis.base.conventions import TORCH_TB, TRACETUI
+from tracetui.analysis.base.conventions import TRACETUI
 from tracetui.analysis.gpu.occupancy import kernel_sums
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.operators import MEMORY, operators

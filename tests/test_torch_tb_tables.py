@@ -13,10 +13,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from other_definitions import TORCH_TB
 from other_tools import kernel_configurations, operator_memory
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.base.conventions import TORCH_TB
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators, tensor_core_eligible_percent

@@ -22,11 +22,10 @@ from tracetui.analysis.attribution.calltree import (
     row_ids,
 )
 from tracetui.analysis.base import names
-from tracetui.analysis.base.conventions import TB_COLLECTIVES, TRACETUI, Conventions
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.parsers import Trace, schema
-from tracetui.parsers.links import lookup
 from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 OPERATOR, MODULE, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
     schema.HOST_KINDS.index(kind) for kind in ("operator", "module", "annotation", "dataloader", "runtime", "driver")
 )
-_TB_NOT_OPERATORS = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
 
 
 class OperatorTree(Struct, frozen=True):
@@ -104,17 +102,16 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
     """Builds the tree and hands every API call and device activity in scope to the node that made it."""
     host = sel.trace.host
     kind = host["kind"].to_physical().to_numpy()
-    by_id = conventions.operator_link == "external_id"
-    extras = _torch_tb_extras(host, kind) if by_id else None
+    extras = None if conventions.extras is None else conventions.extras(host, kind)
     tree = call_tree(host, ("operator", "module"), extras, nested=is_nested(sel.trace))
     node_kind = kind[tree.rows]
     name, codes = dense(codes_of(host["name"])[tree.rows])
     operator, module = node_kind == OPERATOR, node_kind == MODULE
-    if by_id:
-        operator &= ~_named(host["name"], tree.rows, _torch_tb_leaves_out)
-    api, api_node = _api_calls(host, kind, tree, conventions)
+    if conventions.is_operator is not None:
+        operator &= names.matching(host["name"][tree.rows], conventions.is_operator)
+    api, api_node = (conventions.calls or api_calls)(host, kind, tree)
     device = device_work(sel)
-    if by_id:
+    if conventions.calls is not None:
         node_of_api = np.full(host.height + 1, NONE, np.int64)
         node_of_api[api] = api_node
         device_node = node_of_api[row_ids(device["launch"])]  # row -1 is the spare one at the end
@@ -123,8 +120,8 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
 
     size = tree.rows.size
     kept = np.ones(size, np.bool_)
-    if not conventions.single_child_chains:
-        tree, place, kept = _merge_chains(tree, name, operator)
+    if conventions.merged is not None:
+        tree, place, kept = conventions.merged(tree, name, operator)
         api_node, device_node = place[api_node], place[device_node]
         operator, module = operator & kept, module & kept
     spent = device["duration"].fill_null(0).to_numpy()  # ncu may not have measured it
@@ -153,69 +150,13 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
     )
 
 
-def _api_calls(host: pl.DataFrame, kind: Ints, tree: CallTree, conventions: Conventions) -> tuple[Ints, Ints]:
+def api_calls(host: pl.DataFrame, kind: Ints, tree: CallTree) -> tuple[Ints, Ints]:
     """Rows of API calls and the node each belongs to; one inside another (driver in runtime) counts with it."""
-    is_api = kind == RUNTIME
-    if conventions.driver_is_runtime:
-        is_api |= kind == DRIVER
+    is_api = (kind == RUNTIME) | (kind == DRIVER)
     rows = np.flatnonzero(is_api)
-    if conventions.operator_link == "external_id":
-        ids = host["external_id"].fill_null(NONE).to_numpy()
-        module = kind[tree.rows] == MODULE
-        node_ids = np.where(module, NONE, ids[tree.rows])
-        node = np.where(ids[rows] > 0, lookup(node_ids, ids[rows]), NONE)
-        if module.any():  # calls without an id go to the first node without one
-            first = np.flatnonzero(module)[tree.start[module].argmin()]
-            node[ids[rows] == NONE] = first
-        return rows, node
     parent = parents_of(host)
     above = parent[rows]
     rows = rows[(above < 0) | ~is_api[above]]
     wanted = np.zeros(host.height, np.bool_)
     wanted[tree.rows] = True
     return rows, tree.nodes_of(nearest(parent, wanted, rows))
-
-
-def _merge_chains(tree: CallTree, name: Ints, operator: Bools) -> tuple[CallTree, Ints, Bools]:
-    """Merges an operator with its only child where both have the same name, as autograd's profiler does.
-
-    Returns the tree with the children of merged nodes moved up; for each node, the node that its launches now count for
-    (with one more entry, for "nowhere"); and which nodes are left. As in `remove_dup_nodes`, the child's API calls
-    replace the parent's own, which are dropped.
-    """
-    size = tree.rows.size
-    parent = tree.parent
-    only = count(parent, size) == 1
-    merged = (parent >= 0) & operator
-    above = np.where(merged, parent, 0)
-    merged &= only[above] & operator[above] & (name == name[above])
-    top = np.where(merged, parent, np.arange(size))
-    while True:
-        further = top[top]
-        if np.array_equal(further, top):
-            break
-        top = further
-    place = np.append(top, NONE)
-    place[parent[merged]] = NONE
-    up = np.where(parent >= 0, top[np.maximum(parent, 0)], NONE)
-    return CallTree(tree.rows, tree.start, tree.duration, up, tree.last), place, ~merged
-
-
-def _named(column: pl.Series, rows: Ints, predicate: object) -> Bools:
-    return names.matching(column[rows], predicate)  # type: ignore[arg-type]
-
-
-def _torch_tb_leaves_out(name: str) -> bool:
-    """Nodes of torch-tb-profiler's tree that its operator table does not list (`is_operator_node`)."""
-    return name in _TB_NOT_OPERATORS or name.startswith("Optimizer.")
-
-
-def _torch_tb_extras(host: pl.DataFrame, kind: Ints) -> Bools:
-    """Annotations that stand in torch-tb-profiler's tree between operators (`create_operator_node`)."""
-    extra = np.zeros(host.height, np.bool_)
-    rows = np.flatnonzero((kind == ANNOTATION) | (kind == DATALOADER))
-    extra[rows] = names.matching(
-        host["name"][rows],
-        lambda name: name in TB_COLLECTIVES or name.startswith(("ProfilerStep#", "Optimizer.step", "enumerate(Data")),
-    )
-    return extra

@@ -9,7 +9,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.gpu.activities import WORK, Activities, activities, by_value
+from tracetui.analysis.gpu.activities import Activities, activities, by_value
 from tracetui.analysis.gpu.steps import step_slots
 
 if TYPE_CHECKING:
@@ -59,25 +59,19 @@ def gaps_of(
     trace: Trace, work: Activities, window: tuple[int, int] | None, conventions: Conventions = TRACETUI
 ) -> pl.DataFrame:
     """`gaps`, from activities and a window that are already computed."""
-    if conventions.synchronization_is_work:
-        work = work.where(work.frame["kind"].is_in(list(WORK)).to_numpy())
-    if conventions.gaps_by_stream:
-        window = None
-    elif window is None:
-        return pl.DataFrame(schema=GAPS)
-    if not work.start.size:
+    if conventions.gaps is not None:
+        found: pl.DataFrame = conventions.gaps(trace, work)
+        return found
+    if window is None or not work.start.size:
         return pl.DataFrame(schema=GAPS)
     called = _launch_start(trace, work)
     device, stream = work.column("device"), work.column("stream")
     gaps: list[_Gaps] = []
     for number, on in by_value(device):
-        if window is not None:
-            gaps.append(_between(work.start[on], work.end[on], called[on], window, number, -1))
+        gaps.append(_between(work.start[on], work.end[on], called[on], window, number, -1))
         for lane, among in by_value(stream[on]):
             rows = among if isinstance(on, slice) else on[among]
-            if window is None:
-                gaps.append(_signed(work.start[rows], work.end[rows], called[rows], number, lane))
-            elif lane >= 0:
+            if lane >= 0:
                 gaps.append(_between(work.start[rows], work.end[rows], called[rows], window, number, lane))
     return _frame(gaps)
 
@@ -155,12 +149,6 @@ def _causes(
     cause[in_time & (duration < KERNEL_WAIT_LIMIT_NS)] = CAUSES.index("kernel_wait")
     cause[called > begin] = CAUSES.index("host_wait")
     return cause
-
-
-def _signed(start: Ints, end: Ints, called: Ints, device: int, stream: int) -> _Gaps:
-    """HTA's gaps of one stream."""
-    begin, duration = end[:-1], start[1:] - end[:-1]
-    return _Gaps(device, stream, begin, duration, _causes(begin, duration, called[1:], unknown_may_wait=True))
 
 
 def _between(start: Ints, end: Ints, called: Ints, window: tuple[int, int], device: int, stream: int) -> _Gaps:

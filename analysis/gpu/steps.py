@@ -15,15 +15,12 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
-from tracetui.parsers import Trace, schema
-from tracetui.parsers.iterations import as_recorded
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.parsers import Trace
 
 _NEVER, _EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_API = [schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver")]
-_EXTENT = [*_API, *(schema.HOST_KINDS.index(kind) for kind in ("operator", "annotation", "dataloader"))]
 
 
 class StepSlots(Struct, frozen=True):
@@ -54,15 +51,14 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
     run in it.
 
     A trace without steps is one step from its first GPU work to its last: what comes before is start-up, not waiting.
-    Without GPU work, and by others' conventions, it is one from its first event to its last.
+    Without GPU work it is one from its first event to its last.
     """
-    trace = sel.trace if conventions.named_steps else as_recorded(sel.trace)
-    if conventions.drop_partial_tail:
-        whole = _torch_tb_steps(trace, conventions)
-    elif trace.steps.height:
-        whole = _steps(trace)
+    if conventions.steps is not None:
+        whole: StepSlots = conventions.steps(sel.trace)
+    elif sel.trace.steps.height:
+        whole = _steps(sel.trace)
     else:
-        whole = (_work_span(sel) if conventions.named_steps else None) or _whole_file(trace, conventions)
+        whole = _work_span(sel) or whole_file(sel.trace)
     start, end = whole.start, whole.end
     chosen = np.ones(start.size, np.bool_)
     if whole.marked:
@@ -85,11 +81,11 @@ def _steps(trace: Trace) -> StepSlots:
     if 0 < launched.null_count() < device.height:
         # what was launched before the recording belongs to an earlier step than the one it runs in
         step = np.where(launched.is_null().to_numpy(), -1, step)
-    start, end, _ = _extend(start, end, step, begins, ends)
+    start, end, _ = extended(start, end, step, begins, ends)
     return StepSlots(tuple(trace.steps["index"].to_list()), tuple(trace.steps["name"].to_list()), start, end, True)
 
 
-def _extend(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+def extended(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
     """Extends steps from their host time, given the step (or -1) and the times of each device activity.
 
     Returns:
@@ -161,15 +157,13 @@ def _work_span(sel: Selection) -> StepSlots | None:
     return StepSlots((0,), ("first to last GPU work",), np.array([span[0]]), np.array([span[1]]), marked=False)
 
 
-def _whole_file(trace: Trace, conventions: Conventions) -> StepSlots:
-    kind = trace.host["kind"].to_physical().to_numpy()
-    rows = np.isin(kind, np.array(_EXTENT, np.uint8))
-    if conventions.named_steps or not rows.any():  # other tools leave Python's functions out
-        rows[:] = True
+def whole_file(trace: Trace, host: pl.DataFrame | None = None) -> StepSlots:
+    """One step from the first event to the last; of the host those of this frame, by default all."""
     low, high = _EVER, _NEVER
     # a recording of durations only has no extent
-    for frame, chosen in ((trace.host, rows), (trace.device, trace.device["start"].is_not_null().to_numpy())):
-        start, duration = frame["start"].to_numpy()[chosen], frame["duration"].to_numpy()[chosen]
+    device = trace.device.select("start", "duration").filter(pl.col("start").is_not_null())
+    for frame in (trace.host if host is None else host, device):
+        start, duration = frame["start"].to_numpy(), frame["duration"].to_numpy()
         if start.size:
             low, high = min(low, int(start.min())), max(high, int((start + duration).max()))
     if trace.info.kind == "nsys" and trace.info.window is not None and (whole := extent(trace)) is not None:
@@ -178,57 +172,3 @@ def _whole_file(trace: Trace, conventions: Conventions) -> StepSlots:
         none = np.empty(0, np.int64)
         return StepSlots((), (), none, none, marked=False)
     return StepSlots((0,), ("whole file",), np.array([low]), np.array([high]), marked=False)
-
-
-def _torch_tb_steps(trace: Trace, conventions: Conventions) -> StepSlots:
-    """Steps as torch-tb-profiler finds them (`parse_steps`, `_find_device_steps`, `_update_steps_duration`)."""
-    marks = trace.steps.select("index", "name", "start", "duration")
-    if conventions.device_annotations:
-        projected = trace.device.filter(pl.col("kind") == "annotation").select(
-            pl.col("name").cast(pl.String).str.extract(r"^ProfilerStep#(\d+)$").cast(pl.Int64).alias("index"),
-            pl.col("name").cast(pl.String),
-            "start",
-            "duration",
-        )
-        marks = pl.concat([marks, projected.drop_nulls("index")]).sort("start", maintain_order=True)
-    host_kind = trace.host["kind"].to_physical().to_numpy()
-    marked = marks.height > 0
-    if not marked:
-        operators = trace.host.filter(pl.col("kind") == "operator").select(
-            "start", end=pl.col("start") + pl.col("duration")
-        )
-        if not operators.height:
-            return _whole_file(trace, conventions)
-        low, high = int(operators["start"].min()), int(operators["end"].max())  # type: ignore[arg-type]
-        marks = pl.DataFrame({"index": [0], "name": ["0"], "start": [low], "duration": [high - low]})
-    start = marks["start"].to_numpy()
-    end = start + marks["duration"].to_numpy()
-
-    kinds = [kind for kind in _API if conventions.driver_is_runtime or kind == schema.HOST_KINDS.index("runtime")]
-    calls = trace.host.filter(pl.Series(np.isin(host_kind, np.array(kinds, np.uint8)))).select(
-        "correlation", call="start", returned=pl.col("start") + pl.col("duration")
-    )
-    work = trace.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select(
-        "correlation", "start", end=pl.col("start") + pl.col("duration")
-    )
-    work = work.join(
-        calls.sort("call").drop_nulls("correlation").unique("correlation", keep="last"),
-        on="correlation",
-        how="left",
-        maintain_order="left",
-    )
-    called = work["call"].fill_null(_NEVER).to_numpy()
-    # when it merges calls into steps, it leaves a step for good once a call begins after the step's end
-    step = np.searchsorted(np.maximum.accumulate(end), called, side="right")
-    inside = step < start.size
-    at = np.minimum(step, start.size - 1)
-    inside &= (start[at] <= called) & (work["returned"].fill_null(_EVER).to_numpy() <= end[at])
-    step = np.where(inside, step, -1)
-    start, end, counts = _extend(start, end, step, work["start"].to_numpy(), work["end"].to_numpy())
-    keep = start.size
-    if counts.any() and start.size > 1:
-        last = int(np.flatnonzero(counts)[-1])
-        keep = last if last > 0 and counts[last - 1] * 0.8 > counts[last] else last + 1
-    return StepSlots(
-        tuple(marks["index"].to_list()[:keep]), tuple(marks["name"].to_list()[:keep]), start[:keep], end[:keep], marked
-    )

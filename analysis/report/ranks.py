@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from msgspec import structs
 
-from tracetui.analysis.base.json_values import Json, filled, known, us
+from tracetui.analysis.base.json_values import Json, Part, filled
 from tracetui.analysis.report import model
 from tracetui.analysis.report.model import (
     Environment,
@@ -23,7 +23,7 @@ from tracetui.analysis.report.model import (
     SlowLink,
     Unmatched,
 )
-from tracetui.analysis.report.rows import table_rows
+from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
 
@@ -63,7 +63,7 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
 
     several = len({one.rank for one in found.ranks}) > 1
     together = jobs(of_steps(found.ranks, scope)) if several else ()
-    rows = judged(rank_rows(found.ranks, scope or Scope()), together)
+    table = judged(rank_rows(found.ranks, scope or Scope()), together)
     absent = set(missing(found.ranks))
     return RanksReport(
         schema=SCHEMA,
@@ -72,12 +72,12 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         here=len({one.rank for one in found.ranks}),
         missing=sorted(absent),
         recordings=dict(sorted(Counter(one.recorded_pass or UNNAMED for one in found.ranks).items())),
-        ranks=table_rows(rows, RANKS, limit),
+        ranks=table_rows(table, RANKS, limit),
         **of_jobs(together, SECTIONS, limit),
         environment=_differences(of_one_pass(found.ranks)),
         problems=[RankProblem(rank=rank, path=name, problem=why) for rank, name, why in found.problems],
         notes=[filled(RankNote, note, one) for one in found.ranks for note in one.notes],
-        counts={"ranks": rows.height},
+        counts={"ranks": table.height},
     )
 
 
@@ -120,8 +120,8 @@ def of_jobs(found: Sequence[Job], wanted: Collection[str], limit: int | None = N
         "transfers": (TRANSFERS, found[0].kinds if found else nothing),
         "stages": (STAGES, found[0].pipeline if found else nothing),
     }
-    rows = {name: table_rows(frame, table, limit) for name, (table, frame) in tables.items() if name in wanted}
-    return {"job": _job(found), **rows}
+    lists = {name: table_rows(frame, table, limit) for name, (table, frame) in tables.items() if name in wanted}
+    return {"job": _job(found), **lists}
 
 
 def _late(found: Sequence[Job]) -> Iterator[Json]:
@@ -160,31 +160,14 @@ def _job(found: Sequence[Job]) -> model.Job | None:
         ],
         steps=job.step_count,
         matched_by=job.matched_by or None,
-        clocks=[
-            RankClock(rank=row["rank"], offset_us=us(row["offset_ns"]), drift_ppm=known(row["drift_ppm"]))
-            for row in job.clocks.iter_rows(named=True)
-            if row["offset_ns"]
-        ],
-        path=[
-            RankOnPath(rank=row["rank"], own_us=us(row["own_ns"]), percent=known(row["percent"]))
-            for row in job.path.iter_rows(named=True)
-        ],
-        lost=[
-            LostPart(rank=row["rank"], cause=row["cause"], lost_us=us(row["lost_ns"]), steps=row["steps"])
-            for row in job.lost_by_rank.iter_rows(named=True)
-        ],
-        slow_links=[
-            SlowLink(
-                transfer_us=us(row.pop("transfer_ns")),
-                usual_us=us(row.pop("usual_ns")),
-                more_us=us(row.pop("more_ns")),
-                least_us=us(row.pop("least_ns")),
-                most_us=us(row.pop("most_ns")),
-                busbw_gbps=known(row.pop("busbw_gbps")),
-                usual_busbw_gbps=known(row.pop("usual_busbw_gbps")),
-                **row,
-            )
-            for row in job.links.to_dicts()
-        ],
+        clocks=_parts(RankClock, job.clocks.filter(pl.col("offset_ns") != 0), "rank", "offset_ns", "drift_ppm"),
+        path=_parts(RankOnPath, job.path, "rank", "own_ns", "percent"),
+        lost=_parts(LostPart, job.lost_by_rank, "rank", "cause", "lost_ns", "steps"),
+        slow_links=_parts(SlowLink, job.links, *job.links.columns),
         unmatched=[] if lost is None else [Unmatched(**row) for row in lost.to_dicts()],
     )
+
+
+def _parts(kind: type[Part], frame: pl.DataFrame, *columns: str) -> list[Part]:
+    """The rows of a frame as structs, of these columns."""
+    return [kind(**row) for row in rows(frame, columns)]

@@ -492,34 +492,6 @@ def uses_tensor_cores(name: str) -> bool:
     return _TENSOR_MATH.search(words) is not None
 
 
-TORCH_TB_TENSOR_CORE_PATTERNS = (
-    "h884",
-    "s884",
-    "h1688",
-    "s1688",
-    "hmma",
-    "i8816",
-    "16816",
-    "dgrad_1x1_stride_2x2",
-    "first_layer_wgrad_kernel",
-    "conv1x1",
-    "conv2d_c1_k1",
-    "direct_group",
-    "xmma_implicit_gemm",
-    "xmma_sparse_conv",
-    "xmma_warp_specialized_implicit_gemm",
-    "xmma_gemm",
-    "xmma_sparse_gemm",
-    "c1688",
-)
-"""Parts of a name by which torch-tb-profiler knows a tensor-core kernel."""
-
-
-def torch_tb_uses_tensor_cores(name: str) -> bool:
-    """As torch-tb-profiler decides: fp32 ``xmma_gemm…ffma`` counts; ``nvjet``, ``tensorop``, ``tf32`` alone do not."""
-    return any(pattern in name for pattern in TORCH_TB_TENSOR_CORE_PATTERNS)
-
-
 TORCH_TB_TENSOR_CORE_OPERATORS = _words(
     """
     aten::_convolution aten::_convolution_nogroup aten::conv1d aten::conv2d aten::conv3d aten::conv_tbc
