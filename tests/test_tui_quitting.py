@@ -21,10 +21,10 @@ from textual.pilot import Pilot
 
 import tracetui.parsers
 from tracetui.app.screen import keyboard
+from tracetui.app.screen import restoring as left
 from tracetui.app.screen.run import run_tui
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
-from tracetui.app.settings import last_position as left
 from tracetui.app.text.exit_codes import DONE
 from tracetui.app.widgets.lines import TabBar
 from tracetui.parsers import Cancelled, Run, open_path

@@ -40,7 +40,7 @@ GROUPINGS = ("name", "category", "class", "module", "range", "line", "shape", "i
 RANGE_KERNELS = 3
 """How many kernels `report --kernels` shows under each range."""
 LIKES = ("torch", "ncu", "guide", "nsys", "variants")
-"""`app.reports.content.drafts.kinds.LIKES`."""
+"""`app.reports.content.drafts.LIKES`."""
 STACKS = ("collapsed", "speedscope")
 """`app.reports.stacks`: formats of the sampled program's stacks alone."""
 USUAL_PICTURE = "timeline"
@@ -297,8 +297,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
     """Prints the draft of this kind."""
     from tracetui.analysis.report.report import report
-    from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
-    from tracetui.app.reports.content.drafts.pieces import Draft
+    from tracetui.app.reports.content.drafts import LIKES, Draft, like_parts
     from tracetui.parsers import open_path
 
     if request.format not in LAID_OUT:
