@@ -299,4 +299,4 @@ def test_a_part_that_never_answers_keeps_nobody(visit, monkeypatch):
 def test_ending_while_the_reader_is_still_being_imported_is_no_failure(monkeypatch):
     monkeypatch.setitem(sys.modules, "tracetui.parsers.runs.entries", ModuleType("half"))
     monkeypatch.setattr(TracetuiApp, "run", lambda app, **_: None)
-    assert run_tui([FP32], cache=False) == DONE
+    assert run_tui([FP32], cache=False, color="auto", mouse=None, driver="auto", low_bandwidth=None) == DONE

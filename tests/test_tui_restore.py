@@ -13,8 +13,8 @@ from textual.widgets import Input
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app.screen import restoring as left
+from tracetui.app.screen.dialogs.common import StartScreen
 from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in, short_path, traces_beside
-from tracetui.app.screen.dialogs.start_screen import StartScreen
 from tracetui.app.screen.restoring import Left
 from tracetui.app.settings import recent, state
 

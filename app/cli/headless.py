@@ -175,13 +175,7 @@ OPENS = "On the screen:"
 
 
 def opening(paths: Iterable[Path], request: Request, *, tab: str = "") -> tuple[str, ...]:
-    """The words of the command that shows on the screen what a report is of.
-
-    Args:
-        paths: what was read.
-        request: says which part of it, and which sections.
-        tab: where to begin; by default the tab of the first section that was asked for.
-    """
+    """The command that shows on the screen what a report is of, by default from the tab of its first section on."""
     from tracetui.app.reports.open_command import TABS, given, open_command
 
     words = [word for path in paths for word in given(path)]
@@ -202,15 +196,7 @@ REPLACE = "--force replaces it, --output writes to another file"
 
 
 def check_output(request: Request, paths: Sequence[Path]) -> None:
-    """Refuses an output that would replace a file unasked, or a recording at all, before anything is computed.
-
-    Args:
-        request: has the output, and whether it may replace a file.
-        paths: what is read.
-
-    Raises:
-        TraceError: it is refused, and why.
-    """
+    """Raises TraceError, before all else, for an output that would replace a file unasked, or a recording."""
     if request.output is None:
         return
     from tracetui.parsers.runs.detect import is_of_a_run

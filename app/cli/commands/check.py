@@ -27,12 +27,7 @@ LEGEND = {"done": "done", "failed": "failed", "not_recorded": "not in this recor
 
 
 def check_parts(found: CheckReport, layout: Layout) -> Iterator[Part]:
-    """The whole checklist.
-
-    Args:
-        found: what `analysis.checklist.check_report` returned.
-        layout: whether ASCII only.
-    """
+    """The whole checklist."""
     del layout
     yield Title(f"tracetui check: {Path(found.path).name or found.path}")
     yield Facts(tuple(_head(found)))

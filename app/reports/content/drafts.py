@@ -449,13 +449,7 @@ LIKES = {
 
 
 def like_parts(draft: Draft, name: str, layout: Layout) -> Iterator[Part]:
-    """The whole draft.
-
-    Args:
-        draft: what there is.
-        name: out of `LIKES`.
-        layout: how many rows there are room for.
-    """
+    """The whole draft of a kind out of `LIKES`."""
     like, run = LIKES[name], draft.run
     path = draft.path or run.path
     yield Title(f"tracetui report: {Path(path).name or path}")

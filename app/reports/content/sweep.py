@@ -65,12 +65,7 @@ NOTHING = {
 
 
 def sweep_parts(found: SweepReport, layout: Layout) -> Iterator[Part]:
-    """The whole sweep.
-
-    Args:
-        found: what `analysis.report.sweep.sweep_report` returned.
-        layout: rows per list, pictures, ASCII.
-    """
+    """The whole sweep."""
     sweep = found.sweep
     unused = Sentences(tuple(f"Not used: {note}" for note in sweep.notes))
     yield _title(sweep)

@@ -58,15 +58,7 @@ def findings_heading(found: Judged) -> str:
 
 
 def findings(found: Judged, base: str, layout: Layout, level: int, *, folded: bool = False) -> list[str]:
-    """Every finding, then behind a fold what was set aside and what could not be judged.
-
-    Args:
-        found: the findings, and what was set aside.
-        base: what the numbers are about.
-        layout: its limit is that of a list.
-        level: of a finding's heading.
-        folded: whether only their headings show at first.
-    """
+    """Every finding, with `folded` its heading alone; behind folds what was set aside and what could not be judged."""
     rows = found.findings[: layout.limit]
     whole = whole_of(base)
     lines = [_finding(row, whole, level, layout, folded=folded) for row in rows] or ["<p>None.</p>"]
@@ -290,12 +282,7 @@ KEY = "key"
 
 
 def table(block: Block, heading: str) -> str:
-    """The table, in a box of its own that scrolls where the page is narrow.
-
-    Args:
-        block: what has cells.
-        heading: the id of the heading that names it.
-    """
+    """The table, in a box of its own that scrolls where the page is narrow; the heading with this id names it."""
     kept = [n for n, column in enumerate(block.columns) if not column.is_bar]
     columns = [block.columns[n] for n in kept]
     values = [_values(block, n) for n in kept]

@@ -134,6 +134,8 @@ class TableView(RowsView):
     BINDINGS = commands.bindings("view")
     TABLES: ClassVar[tuple[str, ...]] = ()
     """The tables of this tab, where it has several; `kind` is the one in view."""
+    ABOVE: ClassVar[bool] = False
+    """Whether it has lines above its tables."""
     KEEPS_DETAIL: ClassVar[bool] = False
     """Whether the details are part of the page, so that Esc does not close them."""
 
@@ -145,7 +147,9 @@ class TableView(RowsView):
         """The function that computes the page being opened."""
 
     def content(self) -> ComposeResult:
-        """Title, table, details."""
+        """What stands above it, title, table, details."""
+        if self.ABOVE:
+            yield Static(id="above", markup=False)
         yield Line(id="title")
         yield TreeTable(id="table")
         yield DetailPane(id="detail")
@@ -169,6 +173,10 @@ class TableView(RowsView):
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """Returns the function that computes, in a thread, what Enter on a row opens; None if nothing is inside."""
         return None
+
+    def above(self, width: int, height: int) -> list[str]:
+        """Lines above the tables, in a tab of this size; none where the table needs the room."""
+        return []
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """The operators or modules of a row as a page."""
@@ -238,7 +246,14 @@ class TableView(RowsView):
         )
         self.mark_comments()
         self.show_title()
+        self._draw_above()
         self.host.refresh_lines()
+
+    def _draw_above(self) -> None:
+        if self.ABOVE and self.size.width:
+            lines, above = self.above(*self.size), self.query_one("#above", Static)
+            above.update("\n".join(lines))
+            above.display = bool(lines)
 
     def mark_comments(self) -> None:
         """Marks the rows of the page in view that have comments, which the details show."""
@@ -285,8 +300,9 @@ class TableView(RowsView):
         self.action_drill()
 
     def on_resize(self) -> None:
-        """Cuts the breadcrumb anew."""
+        """Cuts the breadcrumb anew, and draws anew what stands above."""
         self.show_title()
+        self._draw_above()
 
     def focus_content(self) -> None:
         """Focuses the table."""
