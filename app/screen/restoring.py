@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from msgspec import Meta, ValidationError, convert
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
 FILE = "left"
 KEPT = 100
 """How many runs are remembered."""
-MOST_NAMES = 200
 LONGEST = 1000
-"""The maximum length of a filter, path or name; anything longer was not written by us."""
+"""The maximum length of a filter."""
+
+
+Moment: TypeAlias = Annotated[int, Meta(ge=-LATEST, le=LATEST)]
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Left:
     filter: str = ""
     sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)
     """Sort column and whether the largest comes first, by page id."""
-    window: tuple[int, int] | None = None
+    window: tuple[Moment, Moment] | None = None
     """The marked range, ns on the trace's clock."""
     words: str = ""
     """The text for the range."""
@@ -60,17 +64,13 @@ def load(origin: Path) -> Left | None:
     entry = runs.get(_key(origin)) if isinstance(runs, dict) else None
     if not isinstance(entry, dict) or not _unchanged(entry.get("files")):
         return None
-    other = _text(entry.get("other"))
-    tab = _text(entry.get("tab"))
-    return Left(
-        tab=tab if tab in tabs.TITLES else "overview",
-        filter=_text(entry.get("filter")),
-        sorts=_sorts(entry.get("sorts")),
-        window=_window(entry.get("window")),
-        words=_text(entry.get("words")),
-        run=_text(entry.get("run")),
-        other=Path(other) if other else None,
-    )
+    try:
+        left = convert(entry, Left, dec_hook=lambda _, value: Path(value))
+    except ValidationError:
+        return None
+    known, window = left.tab in tabs.TITLES, left.window
+    left = left if known else replace(left, tab=Left.tab)
+    return left if window is None or window[0] < window[1] else replace(left, window=None)
 
 
 def store(origin: Path, left: Left, files: Iterable[Path], *, now: float | None = None) -> None:
@@ -119,27 +119,8 @@ def _unchanged(files: object) -> bool:
     return len(seals) == len(files) and all("\0" not in entry[0] and _seal(Path(entry[0])) == entry for entry in seals)
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) and len(value) <= LONGEST and "\0" not in value else ""
-
-
 def _number(value: object) -> float:
     return float(value) if isinstance(value, (int, float)) and abs(value) < LATEST else 0.0
-
-
-def _window(value: object) -> tuple[int, int] | None:
-    if not isinstance(value, list) or len(value) != 2 or not all(type(end) is int for end in value):
-        return None
-    start, end = value
-    return (start, end) if -LATEST <= start < end <= LATEST else None
-
-
-def _sorts(value: object) -> dict[str, tuple[str, bool]]:
-    found = {}
-    for page, sort in list(value.items())[:MOST_NAMES] if isinstance(value, dict) else ():
-        if isinstance(sort, list) and len(sort) == 2 and isinstance(sort[0], str) and isinstance(sort[1], bool):
-            found[page] = (sort[0], sort[1])
-    return found
 
 
 OTHER_WIDTH = 20
