@@ -136,6 +136,23 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
+def main_recording(run: Run, said: str) -> Trace:
+    """The main tool's recording, of the lowest rank; says on standard error which, where there are several like it."""
+    trace = run.main
+    if len(run.ranks) > 1 or len(run.of_kind(trace.info.kind)) > 1:
+        which = f"rank {trace.info.rank}" if trace.info.rank is not None else trace.source.path.name
+        line = f"{run.path} holds {len(run.traces) + len(run.unread)} recordings: {said} {which}"
+        print(f"tracetui: {printable(line)}; --rank N or --source KIND picks another", file=sys.stderr)
+    return trace
+
+
+def trace_reader(request: Request) -> Callable[[Path], Trace]:
+    """What opens a file beside those given, with the cache or without as the request says."""
+    from tracetui.parsers import open_path
+
+    return lambda path: open_path(path, cache=request.cache).main
+
+
 def laid_out(
     parts: Callable[[Found, Layout], Iterable[Part]],
     found: Found,
