@@ -22,7 +22,7 @@ import polars as pl
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Timeline, timeline
 from tracetui.app.charts.lanes import row_runs
-from tracetui.app.widgets.timeline_picture import LaneList
+from tracetui.app.widgets.timeline import LaneList
 from tracetui.parsers import Trace, schema
 from tracetui.parsers.runs.opening import open_path
 from tracetui.parsers.trace import Source, TraceInfo

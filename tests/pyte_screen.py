@@ -27,7 +27,6 @@ import os, sys
 from textual.events import Key
 from tracetui.app.terminal import driver
 from tracetui.app.cli.main import main
-from tracetui.app.terminal import sender
 raw, typed = (open(sys.argv.pop(1), "ab", buffering=0) for _ in range(2))
 class Recorded(driver.CellDriver):
     def write(self, data):
@@ -42,7 +41,7 @@ if "CRASHES" in os.environ:
     from tracetui.app.screen.tui import TracetuiApp
     TracetuiApp.action_redraw = lambda self: 1 / 0
 if "PATIENT" in os.environ:
-    sender.PATIENCE_SECONDS = 3600
+    driver.PATIENCE_SECONDS = 3600
 sys.exit(main())
 """
 """`tracetui` with our driver. First arguments: files for what Textual wrote, and for a dot with each key that was read.

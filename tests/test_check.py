@@ -15,8 +15,8 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding, Findings, Suppressed
 from tracetui.analysis.scope import Scope
+from tracetui.app.cli.commands.check import check_parts
 from tracetui.app.cli.main import main
-from tracetui.app.reports.checklist import check_parts
 from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.text import text

@@ -339,7 +339,7 @@ def test_a_diff_of_several_ranks_says_which_it_compares(capsys: pytest.CaptureFi
     folder = str(recorded(TWO_RANKS))
     assert cli.main(["diff", folder, folder]) == DONE
     out, err = capsys.readouterr()
-    assert "comparing rank 0; --rank N picks another" in err
+    assert "comparing rank 0; --rank N or --source KIND picks another" in err
     assert "rank 0" in out
     assert cli.main(["diff", folder, folder, "--rank", "1"]) == DONE
     out, err = capsys.readouterr()

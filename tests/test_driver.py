@@ -19,11 +19,24 @@ from types import SimpleNamespace
 import pytest
 from sample_runs import FP32
 
-from tracetui.app.terminal import sender
-from tracetui.app.terminal.driver import Answers
-from tracetui.app.terminal.grid import Grid, Painter, Palette, clusters, is_quiet, read_frame, turns_page
-from tracetui.app.terminal.sender import IN_FLIGHT_BYTES, Sender
-from tracetui.app.terminal.styles import BIT, NORMAL, Style, blank_pen, on_blank, read_sgr, sgr
+from tracetui.app.terminal import driver as terminal
+from tracetui.app.terminal.driver import IN_FLIGHT_BYTES, Answers, Sender
+from tracetui.app.terminal.grid import (
+    BIT,
+    NORMAL,
+    Grid,
+    Painter,
+    Palette,
+    Style,
+    blank_pen,
+    clusters,
+    is_quiet,
+    on_blank,
+    read_frame,
+    read_sgr,
+    sgr,
+    turns_page,
+)
 
 pytest.importorskip("pyte")
 
@@ -178,7 +191,7 @@ def clock(monkeypatch):
     """The time for what waits for answers; it goes on only when told to."""
     now = [0.0]
     stands = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr("tracetui.app.terminal.sender.time", stands)
+    monkeypatch.setattr("tracetui.app.terminal.driver.time", stands)
     monkeypatch.setattr("tracetui.app.terminal.driver.time", stands)
     return now
 
@@ -259,23 +272,23 @@ def test_a_terminal_that_stops_answering_is_waited_for_twice(line, clock):
     assert line.read().endswith(QUESTION)
     line.show("a" * IN_FLIGHT_BYTES)
     assert line.read(0.1) == b"", "no time has gone by"
-    clock[0] += sender.PATIENCE_SECONDS
+    clock[0] += terminal.PATIENCE_SECONDS
     assert line.read().endswith(QUESTION)
     line.show("b" * IN_FLIGHT_BYTES)
-    clock[0] += sender.PATIENCE_SECONDS
+    clock[0] += terminal.PATIENCE_SECONDS
     assert line.read().endswith(b">")
 
 
 def test_a_line_that_takes_nothing_holds_nobody_up(line, monkeypatch):
     waited = set()
-    wait, put = line._change.wait, sender.write
+    wait, put = line._change.wait, terminal.write
 
     def noted(call, *arguments):
         waited.add(threading.current_thread())
         return call(*arguments)
 
     monkeypatch.setattr(line._change, "wait", lambda *arguments: noted(wait, *arguments))
-    monkeypatch.setattr(sender, "write", lambda *arguments: noted(put, *arguments))
+    monkeypatch.setattr(terminal, "write", lambda *arguments: noted(put, *arguments))
 
     def use() -> None:
         for number in range(200):

@@ -11,7 +11,7 @@ from tests.tui_pilot import opened, press, screen_text
 from tracetui.analysis.modules import modules
 from tracetui.analysis.selection import select
 from tracetui.analysis.tree_kernels import module_tree_kernels, modules_to_kernels
-from tracetui.app.tables.folded import Folded, repeated_siblings, with_folded
+from tracetui.app.widgets.tree_table import Folded, repeated_siblings, with_folded
 
 Row = tuple[str, int, str]
 

@@ -22,8 +22,7 @@ from tracetui.app.cli.command import build_parser
 from tracetui.app.cli.commands import report as options
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content import sections
-from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
-from tracetui.app.reports.content.drafts.pieces import PIECES, SWEPT, Draft, piece
+from tracetui.app.reports.content.drafts import LIKES, PIECES, SWEPT, Draft, like_parts, piece
 from tracetui.app.reports.html.page import html
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown

@@ -15,9 +15,8 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.report.findings import finding_row, proof_row
 from tracetui.analysis.scope import Scope
-from tracetui.app.cli.commands.prove import base_command, trials_of
+from tracetui.app.cli.commands.prove import base_command, check_program, trials_of
 from tracetui.app.cli.main import main
-from tracetui.app.cli.trying import check_program
 from tracetui.app.reports.finding_words import parts, proof_text
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.collectors import proving

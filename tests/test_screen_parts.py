@@ -11,11 +11,11 @@ from textual.message import Message
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
+from tracetui.app.screen import restoring as left
 from tracetui.app.screen.history import KEPT, Navigation
 from tracetui.app.screen.preferences import Preferences
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session.session import Session
-from tracetui.app.settings import last_position as left
 from tracetui.app.settings.schema import Settings
 from tracetui.app.text import fitting
 from tracetui.app.text.exit_codes import UsageError

@@ -217,7 +217,7 @@ def test_a_server_s_iterations_within_the_profiler_s_steps_are_kinds(tmp_path):
 
 def test_in_little_room_whole_parts_are_left_out():
     from tracetui.analysis.gpu.served import Served
-    from tracetui.app.views.overview_text import _served
+    from tracetui.app.views.overview import _served
 
     one = Served(60.5, 5, 997, 63920, 8, 8, 520.5, 2047, ())
     assert _served(one, 60) == "2,047 tokens/s, batch 8, context 520.5, 60.5 % busy"

@@ -15,8 +15,7 @@ from tracetui.analysis.timeline.facts import arrows, facts
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.analysis.timeline.timeline import Place, search
 from tracetui.app.charts.lanes import lane_title
-from tracetui.app.views.timeline import MOST_RANKS, chosen_ranks
-from tracetui.app.views.timeline_text import arrivals_line
+from tracetui.app.views.timeline import MOST_RANKS, arrivals_line, chosen_ranks
 from tracetui.parsers import Run, open_path
 
 

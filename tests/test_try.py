@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tracetui.app.cli import trying as words
+from tracetui.app.cli.commands import prove as words
 from tracetui.app.cli.commands.prove import lines_of
 from tracetui.app.cli.main import main
 from tracetui.app.cli.values import duration

@@ -16,12 +16,11 @@ from tui_pilot import opened, press, screen_text, settle, write
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.keys.commands import find_tab
-from tracetui.app.keys.places import PLACES
 from tracetui.app.screen.dialogs.common import RunPicker, TextScreen
-from tracetui.app.screen.dialogs.palette import LIMIT, fits, named, words_of
+from tracetui.app.screen.dialogs.palette import LIMIT, PLACES, fits, named, words_of
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.views.common.rows import CLIPBOARD_LIMIT
-from tracetui.app.widgets.column_chooser import ColumnChooser
+from tracetui.app.views.common.table_view import ColumnChooser
 from tracetui.app.widgets.lines import tab_labels
 
 

@@ -11,8 +11,7 @@ from textual.app import App
 
 from tests.tui_pilot import opened, press, screen_text, settle
 from tracetui.analysis.tables.table import Field
-from tracetui.app.tables.folded import small_siblings, with_folded
-from tracetui.app.widgets.tree_table import TreeTable
+from tracetui.app.widgets.tree_table import TreeTable, small_siblings, with_folded
 
 
 def screen(drive: Callable[[], Awaitable[None]]) -> None:

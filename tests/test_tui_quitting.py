@@ -21,10 +21,10 @@ from textual.pilot import Pilot
 
 import tracetui.parsers
 from tracetui.app.screen import keyboard
+from tracetui.app.screen import restoring as left
 from tracetui.app.screen.run import run_tui
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
-from tracetui.app.settings import last_position as left
 from tracetui.app.text.exit_codes import DONE
 from tracetui.app.widgets.lines import TabBar
 from tracetui.parsers import Cancelled, Run, open_path
@@ -299,4 +299,4 @@ def test_a_part_that_never_answers_keeps_nobody(visit, monkeypatch):
 def test_ending_while_the_reader_is_still_being_imported_is_no_failure(monkeypatch):
     monkeypatch.setitem(sys.modules, "tracetui.parsers.runs.entries", ModuleType("half"))
     monkeypatch.setattr(TracetuiApp, "run", lambda app, **_: None)
-    assert run_tui([FP32], cache=False) == DONE
+    assert run_tui([FP32], cache=False, color="auto", mouse=None, driver="auto", low_bandwidth=None) == DONE

@@ -12,11 +12,11 @@ from sample_runs import FP16, FP32, linked
 from textual.widgets import Input
 from tui_pilot import opened, press, screen_text, settle, write
 
+from tracetui.app.screen import restoring as left
+from tracetui.app.screen.dialogs.common import StartScreen
 from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in, short_path, traces_beside
-from tracetui.app.screen.dialogs.start_screen import StartScreen
-from tracetui.app.settings import last_position as left
+from tracetui.app.screen.restoring import Left
 from tracetui.app.settings import recent, state
-from tracetui.app.settings.last_position import Left
 
 NOW = 1_700_000_000.0
 

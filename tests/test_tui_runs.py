@@ -10,8 +10,7 @@ from sweep_maker import write_sweep
 from test_captures import training
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.screen.dialogs.common import RunPicker
-from tracetui.app.screen.dialogs.runs_screen import RunsScreen
+from tracetui.app.screen.dialogs.common import RunPicker, RunsScreen
 from tracetui.app.session.open_runs import find_run
 from tracetui.app.text.fitting import letter_of
 

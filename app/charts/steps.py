@@ -61,14 +61,7 @@ def legend(steps: Sequence[Step], *, ascii: bool = False) -> list[tuple[str, str
 
 
 def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii: bool = False) -> list[list[Run]]:
-    """Returns a line of at most `width` columns per step: label, bar and duration.
-
-    Args:
-        steps: in order.
-        width: columns of a line.
-        longest: ns that fill a bar; at least the duration of the longest step.
-        ascii: no characters outside ASCII.
-    """
+    """A line of `width` columns per step: label, bar and duration; `longest` ns, or the longest step, fill a bar."""
     longest = max(longest, *(step.lasting for step in steps), 1.0) if steps else 1.0
     room = max(width - _LABEL - _TIME - 2, 10)
     lines = []

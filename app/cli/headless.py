@@ -136,6 +136,23 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
+def main_recording(run: Run, said: str) -> Trace:
+    """The main tool's recording, of the lowest rank; says on standard error which, where there are several like it."""
+    trace = run.main
+    if len(run.ranks) > 1 or len(run.of_kind(trace.info.kind)) > 1:
+        which = f"rank {trace.info.rank}" if trace.info.rank is not None else trace.source.path.name
+        line = f"{run.path} holds {len(run.traces) + len(run.unread)} recordings: {said} {which}"
+        print(f"tracetui: {printable(line)}; --rank N or --source KIND picks another", file=sys.stderr)
+    return trace
+
+
+def trace_reader(request: Request) -> Callable[[Path], Trace]:
+    """What opens a file beside those given, with the cache or without as the request says."""
+    from tracetui.parsers import open_path
+
+    return lambda path: open_path(path, cache=request.cache).main
+
+
 def laid_out(
     parts: Callable[[Found, Layout], Iterable[Part]],
     found: Found,
@@ -175,13 +192,7 @@ OPENS = "On the screen:"
 
 
 def opening(paths: Iterable[Path], request: Request, *, tab: str = "") -> tuple[str, ...]:
-    """The words of the command that shows on the screen what a report is of.
-
-    Args:
-        paths: what was read.
-        request: says which part of it, and which sections.
-        tab: where to begin; by default the tab of the first section that was asked for.
-    """
+    """The command that shows on the screen what a report is of, by default from the tab of its first section on."""
     from tracetui.app.reports.open_command import TABS, given, open_command
 
     words = [word for path in paths for word in given(path)]
@@ -202,15 +213,7 @@ REPLACE = "--force replaces it, --output writes to another file"
 
 
 def check_output(request: Request, paths: Sequence[Path]) -> None:
-    """Refuses an output that would replace a file unasked, or a recording at all, before anything is computed.
-
-    Args:
-        request: has the output, and whether it may replace a file.
-        paths: what is read.
-
-    Raises:
-        TraceError: it is refused, and why.
-    """
+    """Raises TraceError, before all else, for an output that would replace a file unasked, or a recording."""
     if request.output is None:
         return
     from tracetui.parsers.runs.detect import is_of_a_run

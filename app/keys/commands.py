@@ -269,11 +269,7 @@ COMMANDS = DEFAULTS
 
 
 def use_keys(wishes: Mapping[str, Sequence[str]]) -> Remapped:
-    """Gives commands the user's own keys, for footer, help and palette; the result must be passed to Textual.
-
-    Args:
-        wishes: keys by command id; if empty, all commands get their defaults.
-    """
+    """Gives commands the user's own keys by their ids, others their defaults; the result must be passed to Textual."""
     global COMMANDS
     remapped = remap(DEFAULTS, wishes) if wishes else Remapped(DEFAULTS, {}, ())
     COMMANDS = remapped.commands
@@ -317,13 +313,7 @@ def in_tab(tab: str) -> list[Command]:
 
 
 def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> list[tuple[str, str]]:
-    """Returns the (key, label) pairs that fit into the footer; the most important ones are kept.
-
-    Args:
-        tab: the tab in view.
-        width: columns available.
-        labels: other labels for some command ids; an empty label leaves the command out.
-    """
+    """The (key, label) pairs that fit into `width` columns, the most important ones; an empty label leaves one out."""
     named = [(c, (labels or {}).get(c.id, c.footer)) for c in in_tab(tab) if c.shown]
     hints = sorted(((c.rank, c.shown.split()[0], label) for c, label in named if label), key=lambda hint: hint[0])
     # the last two (help and quit) always stay
@@ -334,13 +324,7 @@ def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> lis
 
 
 def elsewhere(key: str, tab: str, *, blank: bool) -> str:
-    """Says why a key does nothing in a tab; empty if it does something, or if it does nothing in any tab.
-
-    Args:
-        key: Textual's name of it.
-        tab: the tab in view.
-        blank: whether the tab shows a message in place of its content.
-    """
+    """Says why a key does nothing in a tab or its message (`blank`); empty if it does something or nothing anywhere."""
     meant = [command for command in COMMANDS if key in command.keys.split(",") and command.where != "runs"]
     here = [command for command in meant if not command.tabs or tab in command.tabs]
     if here:

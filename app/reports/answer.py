@@ -28,12 +28,7 @@ LEAST_NAME = 16
 
 
 def kind_of(column: Column, read: Collection[str] = ()) -> Kind:
-    """The kind of a column's values, by its type, the end of its name, and the frames' own columns of that name.
-
-    Args:
-        column: of a result.
-        read: the frames that the query read.
-    """
+    """The kind of a column's values: by its type, its name's end, and the columns of that name in the frames `read`."""
     if not column.type.startswith(NUMBERS) or column.type.endswith("]"):
         return "text"
     if column.name.endswith(("_ns", "_us")):

@@ -33,11 +33,6 @@ LABEL_WIDTH = 7
 """Columns that the longest label takes with the space after it."""
 
 
-def marked(row: FindingRow) -> str:
-    """``! critical``: told by sign and word, never by colour alone."""
-    return f"{SEVERITY_SIGNS[row.severity]} {row.severity}"
-
-
 def headline(row: FindingRow) -> str:
     """``! S2 critical: the GPU waits …``, or ``… S2 info, may not hold (V10): …``."""
     return f"{SEVERITY_SIGNS[row.severity]} {row.id} {row.severity}{doubt(row.doubted_by)}: {row.title}"
@@ -61,13 +56,7 @@ def whole_of(base: str) -> str:
 
 
 def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tuple[str, str]]:
-    """(label, text) of all that is said beside the title; a label is empty where the text goes on with the same.
-
-    Args:
-        row: the finding.
-        whole: what its cost is of, see `whole_of`.
-        ascii: no characters outside ASCII.
-    """
+    """(label, text) of all beside the title; no label where a text goes on with the same. `whole`: see `whole_of`."""
     against = len(row.doubted_by)
     said = [
         *(("But" if not number else "", remark) for number, remark in enumerate(row.remarks[:against])),
@@ -337,12 +326,7 @@ ALIKE = {
 
 
 def proof_text(row: ProofRow, *, ascii: bool = False) -> str:
-    """One proof in a sentence: ``27.3 ms (27.1 ms to 27.6 ms) of at most 27.4 ms per step, by --attention fused``.
-
-    Args:
-        row: what was measured, and what the finding promised.
-        ascii: no characters outside ASCII.
-    """
+    """One proof in a sentence: ``27.3 ms (27.1 ms to 27.6 ms) of at most 27.4 ms per step, by --attention fused``."""
     if row.gain_us is None:
         return f"{row.change} could not be measured: {row.explanation or 'no reason was kept'}"
     said = f"{_gain(row, ascii=ascii)}{_bound(row, ascii=ascii)}, by {row.change}"

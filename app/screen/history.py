@@ -196,11 +196,7 @@ class Navigation:
     # --- undo and redo
 
     def note(self, name: str = "") -> None:
-        """Keeps what the key before this one has changed, whichever part of the screen did it.
-
-        Args:
-            name: what the key at hand is going to change, where what is in force does not tell all of it.
-        """
+        """Keeps what the key before this one has changed; `name`: what this one will, where the state does not tell."""
         now = self.here()
         before, named = self._noted, self._named
         self._noted, self._named = now, name
@@ -319,14 +315,7 @@ class Navigation:
         return self._return is not None and self._return.shown == self._shell.tab
 
     def come_back(self, *, only_here: bool = False) -> bool:
-        """Goes back to the finding that led to the rows, and restores its filter.
-
-        Args:
-            only_here: do so only in the tab that the finding led to.
-
-        Returns:
-            Whether there was a finding to go back to.
-        """
+        """Goes to the finding that led here (unless `only_here`: or elsewhere), with its filter; whether one did."""
         if self._return is None or (only_here and not self.came_from_finding):
             return False
         back, self._return = self._return, None

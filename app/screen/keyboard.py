@@ -59,11 +59,7 @@ class Leaving:
         self._unanswered = 0
 
     def ask(self, end: Callable[[], None]) -> None:
-        """Saves the state and ends the application; a second call does nothing.
-
-        Args:
-            end: Textual's own way of ending it.
-        """
+        """Saves the state and ends the application in Textual's own way, `end`; a second call does nothing."""
         if self.asked:
             return
         self.asked, self._end = True, end

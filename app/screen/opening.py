@@ -385,12 +385,7 @@ class RunLoader:
 
 
 def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
-    """Returns the user's thresholds for a run; problems of these and other settings become its warnings.
-
-    Args:
-        run: the run that was read.
-        problems: problems of the other settings, one line each.
-    """
+    """The run, with problems of these and of other settings as warnings, and the user's thresholds for it."""
     from tracetui.analysis.findings import config
 
     found = config.load(run.path, Path.cwd())

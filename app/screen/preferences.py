@@ -59,12 +59,7 @@ class Preferences:
             settings.keep(self._settings, key, value)
 
     def keep_columns(self, page: str, columns: Sequence[Field]) -> None:
-        """Keeps which columns of a page are shown.
-
-        Args:
-            page: id of the page.
-            columns: all columns of the page.
-        """
+        """Keeps which columns of a page are shown."""
         if self.keeps_state and page in self._session.hidden:
             choice = self._session.hidden[page], self._session.pinned.get(page, frozenset())
             usual = frozenset(column.name for column in columns if column.hidden), frozenset[str]()
@@ -113,14 +108,7 @@ class Preferences:
         return themes.theme_name(name, self._color, low_bandwidth=self.low_bandwidth)
 
     def choose_theme(self, name: str) -> tuple[str, str]:
-        """Keeps a theme.
-
-        Args:
-            name: of the requested theme.
-
-        Returns:
-            The theme that this terminal has the colours for, and a message.
-        """
+        """Keeps a theme; returns the one that this terminal has the colours for, and a message."""
         settled = self._settled(name)
         self.keep("theme", name)
         if settled == name:

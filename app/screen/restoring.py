@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from msgspec import Meta, ValidationError, convert
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
-from tracetui.app.settings import last_position as left
-from tracetui.app.settings.last_position import Left
+from tracetui.app.settings import state
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.paths import is_there
+from tracetui.app.text.times import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from textual.timer import Timer
 
@@ -22,6 +28,100 @@ if TYPE_CHECKING:
     from tracetui.app.screen.preferences import Preferences
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.open_runs import OpenRun
+
+
+FILE = "left"
+KEPT = 100
+"""How many runs are remembered."""
+LONGEST = 1000
+"""The maximum length of a filter."""
+
+
+Moment: TypeAlias = Annotated[int, Meta(ge=-LATEST, le=LATEST)]
+
+
+@dataclass(frozen=True)
+class Left:
+    """The last position in a run."""
+
+    tab: str = "overview"
+    filter: str = ""
+    sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Sort column and whether the largest comes first, by page id."""
+    window: tuple[Moment, Moment] | None = None
+    """The marked range, ns on the trace's clock."""
+    words: str = ""
+    """The text for the range."""
+    run: str = ""
+    """Which run of the folder was in view."""
+    other: Path | None = None
+    """The run that it was compared with."""
+
+
+def load(origin: Path) -> Left | None:
+    """Loads the last position for a path; None if it is unknown, or the files have changed since."""
+    runs = state.read(FILE).get("runs")
+    entry = runs.get(_key(origin)) if isinstance(runs, dict) else None
+    if not isinstance(entry, dict) or not _unchanged(entry.get("files")):
+        return None
+    try:
+        left = convert(entry, Left, dec_hook=lambda _, value: Path(value))
+    except ValidationError:
+        return None
+    known, window = left.tab in tabs.TITLES, left.window
+    left = left if known else replace(left, tab=Left.tab)
+    return left if window is None or window[0] < window[1] else replace(left, window=None)
+
+
+def store(origin: Path, left: Left, files: Iterable[Path], *, now: float | None = None) -> None:
+    """Stores the last position in a run; does nothing if that can't be written."""
+    runs = state.read(FILE).get("runs")
+    entries = {key: entry for key, entry in runs.items() if isinstance(entry, dict)} if isinstance(runs, dict) else {}
+    entries[_key(origin)] = {
+        "files": [_seal(file) for file in files],
+        "saved": round(time.time() if now is None else now, 3),
+        "tab": left.tab,
+        "filter": left.filter[:LONGEST],
+        "sorts": left.sorts,
+        "window": left.window,
+        "words": left.words,
+        "run": left.run,
+        "other": None if left.other is None else _key(left.other),
+    }
+    newest = sorted(entries, key=lambda key: -_number(entries[key].get("saved")))[:KEPT]
+    state.write(FILE, {"version": 1, "runs": {key: entries[key] for key in newest}})
+
+
+def forget(origin: Path) -> None:
+    """Removes the last position for a path."""
+    runs = state.read(FILE).get("runs")
+    if isinstance(runs, dict) and runs.pop(_key(origin), None) is not None:
+        state.write(FILE, {"version": 1, "runs": runs})
+
+
+def _key(origin: Path) -> str:
+    return os.path.abspath(origin)  # noqa: PTH100  a link keeps the name that the user gave
+
+
+def _seal(file: Path) -> list[object]:
+    """Returns values that change when a file changes."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return [_key(file), -1, -1]
+    return [_key(file), stat.st_size, stat.st_mtime_ns]
+
+
+def _unchanged(files: object) -> bool:
+    if not isinstance(files, list) or not files:
+        return False
+    seals = [entry for entry in files if isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)]
+    return len(seals) == len(files) and all("\0" not in entry[0] and _seal(Path(entry[0])) == entry for entry in seals)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) and abs(value) < LATEST else 0.0
+
 
 OTHER_WIDTH = 20
 """Columns for the name of the offered run."""
@@ -50,7 +150,7 @@ class Restorer:
 
     def recall(self, origin: Path, *, tab: bool, filter: bool) -> None:
         """Restores the last position for a path, where the command line does not set it."""
-        self._left = left.load(origin) if self._preferences.keeps_state else None
+        self._left = load(origin) if self._preferences.keeps_state else None
         if self._left is None:
             return
         if tab:
@@ -139,7 +239,7 @@ class Restorer:
             run=self._name_of(entry),
             other=None if other is None else self._path_of(other),
         )
-        left.store(entry.origin, where, [trace.source.path for trace in run.traces])
+        store(entry.origin, where, [trace.source.path for trace in run.traces])
 
     def _path_of(self, entry: OpenRun) -> Path:
         """Returns a path that opens the run again."""
@@ -154,7 +254,7 @@ class Restorer:
         session = self._session
         self._navigation.note("start over")
         if self._preferences.keeps_state:
-            left.forget(session.open[session.sides["a"]].origin)
+            forget(session.open[session.sides["a"]].origin)
         session.filter, session.sorts = "", {}
         self._shell.forget_range()
         self._navigation.forget()

@@ -300,11 +300,7 @@ class Shell:
         return False
 
     def refresh_lines(self, size: Size | None = None) -> None:
-        """Updates header, filter line and footer.
-
-        Args:
-            size: of the terminal, while the app and its screens still have the one before.
-        """
+        """Updates header, filter line and footer, for this size while the app and its screens have the one before."""
         main = self.main
         if main is None or all(part.id != "header" for part in main.children):
             return
@@ -382,12 +378,7 @@ class Shell:
             view.reload()
 
     def restrict(self, window: tuple[int, int] | None, words: str = "") -> None:
-        """Restricts every tab to a time range, or ends that; hidden tabs compute on their next visit.
-
-        Args:
-            window: start and end, ns on the trace's clock.
-            words: the text for the header.
-        """
+        """Restricts every tab to a time range (ns on the trace's clock), or ends that; `words` are for the header."""
         if window == self._session.scope.window:
             return
         self._session.restrict(window, words)

@@ -126,7 +126,24 @@ class ViewHost:
 
 
 class TracetuiApp(App[None]):
-    """The application: header, tabs, view, footer, and all actions."""
+    """The application: header, tabs, view, footer, and all actions.
+
+    Args:
+        paths: run A, then B to compare with, then more for the list of runs; if empty, the start screen asks.
+        scope: what the numbers cover.
+        rank: the distributed rank to show first.
+        source: the tool whose recording to show first (`TraceInfo.kind`).
+        tab: the tab to start on.
+        filter: the initial filter.
+        run: which run to view first, by letter or name, if a folder or the paths hold several.
+        samples: recordings to offer if no path is given.
+        color: never, 16, 256 or truecolor.
+        ascii: no characters outside ASCII.
+        low_bandwidth: few colours, and tables scroll by half pages.
+        cache: use the cache of parsed traces, and remember what was opened.
+        driver_class: what sends the screen.
+        settings: the user's other settings.
+    """
 
     TITLE = "tracetui"
     CSS_PATH = "app.tcss"

@@ -353,13 +353,7 @@ def keep(settings: Settings, key: str, value: object) -> bool:
 
 
 def keep_columns(settings: Settings, page: str, choice: tuple[frozenset[str], frozenset[str]] | None) -> bool:
-    """Keeps the columns chosen for a page; returns whether that worked.
-
-    Args:
-        settings: what holds.
-        page: id of the page.
-        choice: columns hidden, and those asked for; None if it equals the settings.
-    """
+    """Keeps the columns hidden and asked for of a page, None for those of the settings; returns whether that worked."""
     below = settings.configured.get(f"columns.{page}")
     kept = state.read(STATE)
     found = kept.get("columns")

@@ -35,11 +35,7 @@ def folder() -> Path:
 
 
 def read(name: str) -> dict[str, Any]:
-    """Returns what a file holds; empty if it is missing or damaged.
-
-    Args:
-        name: name of the file without its suffix, such as ``settings`` or ``recent``.
-    """
+    """Returns what a file holds, such as ``settings`` or ``recent``; empty if it is missing or damaged."""
     if off():
         return {}
     file = folder() / f"{name}.json"

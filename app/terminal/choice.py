@@ -17,11 +17,7 @@ VARIABLE = "TRACETUI_DRIVER"
 
 
 def driver_class(asked: str) -> type[Driver] | None:
-    """The driver for an app; None is Textual's choice.
-
-    Args:
-        asked: one of `DRIVERS`.
-    """
+    """The driver for an app, asked for as one of `DRIVERS`; None is Textual's choice."""
     if asked == "auto":
         named = os.environ.get(VARIABLE, "auto")
         asked = named if named in DRIVERS else "auto"

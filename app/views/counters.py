@@ -81,6 +81,7 @@ class CountersView(TableView):
     """One row per profiled kernel; launches, rules and metrics beside them, and several reports side by side."""
 
     TAB = "counters"
+    ABOVE = True
     TABLES = ("kernels", "launches", "rules", "metrics", "files", "roofline")
 
     def __init__(self) -> None:
@@ -91,8 +92,7 @@ class CountersView(TableView):
         """Of the table in view, where that is the roofline."""
 
     def content(self) -> ComposeResult:
-        """The table with a chart above it and a line under it for what was not collected."""
-        yield Static(id="roofline", markup=False)
+        """The table with a line under it for what was not collected."""
         for widget in super().content():
             if isinstance(widget, DetailPane):
                 yield Static(id="gaps", markup=False)
@@ -103,11 +103,6 @@ class CountersView(TableView):
         gaps = self.query_one("#gaps", Static)
         gaps.update(self.host.own(self._gaps))
         gaps.display = bool(self._gaps) and self.state is not None and self.state.page.frame.height > 0
-        self._draw()
-
-    def on_resize(self) -> None:
-        """Draws the chart anew; Textual calls the handler of `TableView` too."""
-        self._draw()
 
     @property
     def _drawn(self) -> Roofline | None:
@@ -115,18 +110,14 @@ class CountersView(TableView):
         page = self.state.page if self.state is not None else None
         return self._roofline if page is not None and page.id == ROOFLINE.id and page.frame.height else None
 
-    def _draw(self) -> None:
-        """The roofline above its table and its roofs in words, where there is room for both."""
-        above = self.query_one("#roofline", Static)
-        (width, height), ascii = self.size, self.session.ascii
-        lines: list[str] = []
-        if self._drawn is not None and height >= LEAST_ROWS:
-            rows, peaks = self._drawn.points.to_dicts(), roofs(self._drawn)
-            room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
-            lines = chart_lines(rows, peaks, width - 2, room, ascii=ascii)
-            lines += [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
-        above.update("\n".join(lines))
-        above.display = bool(lines)
+    def above(self, width: int, height: int) -> list[str]:
+        """The roofline and its roofs in words, above its table."""
+        if self._drawn is None or height < LEAST_ROWS:
+            return []
+        ascii, rows, peaks = self.session.ascii, self._drawn.points.to_dicts(), roofs(self._drawn)
+        room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
+        lines = chart_lines(rows, peaks, width - 2, room, ascii=ascii)
+        return lines + [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
 
     def chart(self) -> ViewChart | None:
         """The roofline, where that is in view and a roof is known; notes say what its letters stand for."""

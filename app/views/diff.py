@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.compare.comparable import comparable
@@ -28,8 +27,6 @@ from tracetui.parsers.names.kernel_names import short_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from textual.app import ComposeResult
-
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.tables.table import Field
     from tracetui.app.tables.totals import Per
@@ -39,6 +36,7 @@ class DiffView(CountedView):
     """Kernels, operators, modules and the waterfall of two runs."""
 
     TAB = "diff"
+    ABOVE = True
     COMPARES = True
     USUAL_PER = "step"
     _verdict: Json | None = None
@@ -61,11 +59,6 @@ class DiffView(CountedView):
     def has_steps(self) -> bool:
         """Returns whether a run has steps; a run without steps counts as one step."""
         return "b" in self.session.runs and any(self.session.selection(side).steps.height for side in ("a", "b"))
-
-    def content(self) -> ComposeResult:
-        """The verdict above what every table has."""
-        yield Static(id="verdict", markup=False)
-        yield from super().content()
 
     def reload(self) -> None:
         """Computes the difference, or says how to open a second run."""
@@ -184,29 +177,23 @@ class DiffView(CountedView):
             lambda: comparable(session.trace("a"), session.trace("b"), manifests=(a.manifest, b.manifest)),
         )
 
-    def on_resize(self) -> None:
-        """Writes the verdict anew for the width, which is not known before the first layout."""
-        self._show_verdict()
-
-    def _show_page(self) -> None:
-        super()._show_page()
-        self._show_verdict()
-
-    def _show_verdict(self) -> None:
+    def above(self, width: int, height: int) -> list[str]:
+        """The verdict, and how many rows were added, removed and changed."""
         text = _said(self._verdict) if self._verdict is not None else ""
         if self.state is not None and "status" in self.state.page.frame.columns:
             statuses = self.state.page.frame["status"].to_list()
             counts = {word: statuses.count(word) for word in SIGNS}
             words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-            if len(text) + len(words) + 5 > self.size.width:  # the same as the column of signs has
+            if len(text) + len(words) + 5 > width:  # the same as the column of signs has
                 words = " ".join(f"{SIGNS[word]}{count:,}" for word, count in counts.items())
             text += f" · {words}"
-        width = max(self.size.width - 2, 1)
-        lines, more = (wrapped(self.host.own(printable(one)), width) for one in (text, f"{text} · {self._seen}"))
+        lines, more = (
+            wrapped(self.host.own(printable(one)), max(width - 2, 1)) for one in (text, f"{text} · {self._seen}")
+        )
         # it costs no row of the table, except where it is what the table is about
         if self._seen and (self.kind == "step" or len(more) == len(lines)):
             lines = more
-        self.query_one("#verdict", Static).update("\n".join(f" {line}" for line in lines))
+        return [f" {line}" for line in lines]
 
     def footer_labels(self) -> dict[str, str]:
         """The comparison that comes next."""

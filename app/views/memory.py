@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
-from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
@@ -33,8 +32,6 @@ from tracetui.app.views.common.table_view import TableView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from textual.app import ComposeResult
 
     from tracetui.analysis.tables.table import Table
 
@@ -198,16 +195,11 @@ NO_MEMORY = (
 )
 
 
-@dataclass(frozen=True)
-class _Result:
-    page: Page
-    picture: Picture | None
-
-
 class MemoryView(TableView):
     """A curve, and below it one of several tables."""
 
     TAB = "memory"
+    ABOVE = True
     TABLES = (*OF, "long-lived", "steps", "segments", "out of memory")
 
     def __init__(self) -> None:
@@ -216,32 +208,28 @@ class MemoryView(TableView):
         """The tables that this recording can fill."""
         self._picture: Picture | None = None
 
-    def content(self) -> ComposeResult:
-        """The curve above what every table has."""
-        yield Static(id="curve", markup=False)
-        yield from super().content()
-
     # --- what is computed in a thread
 
-    def analyse(self) -> _Result:  # type: ignore[override]
-        """The table in view, and the curve."""
+    def root(self) -> Page:
+        """The table in view; beside it the curve."""
+        self._picture = None
         snapshot, timeline = self._sources()
         self._there = _tables(snapshot, timeline)
         if not self._there:
-            return _Result(_empty(), None)
+            return Page.of(HOLDERS, pl.DataFrame(), id="memory", title="Memory", empty=NO_MEMORY, alone=True)
         if self.kind not in self._there:
             self.kind = self._there[0]
         sel = self._source(self.kind, snapshot, timeline)
         cached = self.session.cached
         most = cached(("memory_peak", sel.trace.source.path), lambda: peak(sel))
-        picture = Picture(
+        self._picture = Picture(
             most,
             cached(("memory_end", sel.trace.source.path), lambda: end_state(sel)),
             cached(("memory_curve", sel.trace.source.path), lambda: curve(sel, most)),
             _window(sel),
             cached(("memory_peaks", sel.trace.source.path), lambda: memory(sel)).peaks,
         )
-        return _Result(self._page(self.kind, sel, most), picture)
+        return self._page(self.kind, sel, most)
 
     def _sources(self) -> tuple[Selection | None, Selection | None]:
         """The snapshot of the run, and the trace in view where it recorded memory."""
@@ -301,26 +289,11 @@ class MemoryView(TableView):
 
     # --- on the screen
 
-    def show(self, result: _Result) -> None:  # type: ignore[override]
-        """The curve, then the table."""
-        self._picture = result.picture
-        super().show(result.page)
-
-    def _show_page(self) -> None:
-        super()._show_page()
-        self._draw()
-
-    def on_resize(self) -> None:
-        """Draws the curve anew; Textual calls the handler of `TableView` too."""
-        self._draw()
-
-    def _draw(self) -> None:
-        above = self.query_one("#curve", Static)
-        width, height = self.size
-        above.display = self._picture is not None and len(self._stack) == 1 and width > 0
-        if above.display and self._picture is not None:
-            lines = memory_text(self._picture, width, height, ascii=self.session.ascii)
-            above.update("\n".join(lines))
+    def above(self, width: int, height: int) -> list[str]:
+        """The figures and the curve."""
+        if self._picture is None or len(self._stack) != 1:
+            return []
+        return memory_text(self._picture, width, height, ascii=self.session.ascii)
 
     def chart(self) -> ViewChart | None:
         """The curve, where the tab's own page is in view."""
@@ -389,10 +362,6 @@ def _window(sel: Selection) -> tuple[int, int] | None:
         return sel.trace.info.window
     start, last = int(sel.steps["start"][0]), sel.steps.row(-1, named=True)
     return start, last["start"] + last["duration"] - start
-
-
-def _empty() -> Page:
-    return Page.of(HOLDERS, pl.DataFrame(), id="memory", title="Memory", empty=NO_MEMORY, alone=True)
 
 
 def _allocation_page(sel: Selection, frame: pl.DataFrame, title: str) -> Page:

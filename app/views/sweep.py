@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_number, format_percent
 from tracetui.analysis.counters.compared import ALL
@@ -36,8 +34,6 @@ from tracetui.parsers.runs.run import sweep_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from textual.app import ComposeResult
-
 
 MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "step": ("step time", "step_ns", format_ns),
@@ -51,16 +47,11 @@ LEAST_ROWS = 18
 """Terminals with fewer rows show only the table."""
 
 
-@dataclass(frozen=True)
-class _Result:
-    page: Page
-    found: SweepReport | None
-
-
 class SweepView(TableView):
     """Points, variants against their baseline, and findings, below a chart."""
 
     TAB = "sweep"
+    ABOVE = True
     TABLES = ("points", "variants", "findings", "kinds", "counters")
     BINDINGS = commands.bindings("sweep")
 
@@ -69,44 +60,27 @@ class SweepView(TableView):
         self._found: SweepReport | None = None
         self._measure = "step"
 
-    def content(self) -> ComposeResult:
-        """Lays out the verdict and the chart above the usual table widgets."""
-        yield Static(id="curve", markup=False)
-        yield from super().content()
-
     # --- what is computed in a thread
 
-    def analyse(self) -> _Result:  # type: ignore[override]
+    def root(self) -> Page:
         """The table in view, of the folder that the run stands in."""
+        self._found = None
         folder = sweep_folder(self.session.runs["a"])
         if folder is None:
-            return _Result(_empty("This run is not part of a sweep."), None)
+            return _empty("This run is not part of a sweep.")
         try:
-            found = self.session.cached(
+            self._found = self.session.cached(
                 ("sweep", folder), lambda: sweep_report(read_sweep(folder), self.session.config or load(folder))
             )
         except TraceError as problem:
-            return _Result(_empty(str(problem)), None)
-        return _Result(_page(self.kind, found), found)
+            return _empty(str(problem))
+        return _page(self.kind, self._found)
 
     @property
     def tables(self) -> tuple[str, ...]:
         """Returns the tables of this sweep."""
         counted = self._found is not None and self._found.counters is not None
         return tuple(kind for kind in self.TABLES if kind != "counters" or counted)
-
-    def show(self, result: _Result) -> None:  # type: ignore[override]
-        """The chart, then the table."""
-        self._found = result.found
-        super().show(result.page)
-
-    def _show_page(self) -> None:
-        super()._show_page()
-        self._draw()
-
-    def on_resize(self) -> None:
-        """Draws the chart anew; Textual calls the handler of `TableView` too."""
-        self._draw()
 
     def action_measure(self) -> None:
         """The chart of the next number."""
@@ -115,20 +89,19 @@ class SweepView(TableView):
         if known:
             at = known.index(self._measure) + 1 if self._measure in known else 0
             self._measure = known[at % len(known)]
-            self._draw()
+            self._draw_above()
         else:
             self.host.say("There is nothing to chart here" if self._found else "This run is not part of a sweep")
 
-    def _draw(self) -> None:
-        above = self.query_one("#curve", Static)
-        width, height = self.size
-        above.display = self._found is not None and width > 0 and not self.has_class("-blank")
-        if self._found is not None and width:
-            said = self.host.own(printable(verdict(self._found)))
-            lines = wrap(said, max(width - 2, 20), initial_indent=" ", subsequent_indent=" ")
-            if height >= LEAST_ROWS:
-                lines += chart(self._found.sweep, self._measure, width, min(height // 2, 16), ascii=self.session.ascii)
-            above.update("\n".join(lines))
+    def above(self, width: int, height: int) -> list[str]:
+        """The verdict, and the chart where there is room."""
+        if self._found is None or self.has_class("-blank"):
+            return []
+        said = self.host.own(printable(verdict(self._found)))
+        lines = wrap(said, max(width - 2, 20), initial_indent=" ", subsequent_indent=" ")
+        if height >= LEAST_ROWS:
+            lines += chart(self._found.sweep, self._measure, width, min(height // 2, 16), ascii=self.session.ascii)
+        return lines
 
     def footer_labels(self) -> dict[str, str]:
         """Without a chart in view there is no other to choose."""

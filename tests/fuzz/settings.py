@@ -192,7 +192,8 @@ class Settings:
         from tracetui.analysis.findings import config
         from tracetui.app.keys.commands import COMMANDS
         from tracetui.app.keys.keymap import remap
-        from tracetui.app.settings import last_position, recent
+        from tracetui.app.screen import restoring
+        from tracetui.app.settings import recent
 
         project = doc.write(folder)
         settings = _resolved(project)
@@ -212,7 +213,7 @@ class Settings:
         for problem in remap(COMMANDS, settings.keys).problems:
             road.one_line(problem)
         recent.recents()
-        last_position.load(folder / "x.json")
+        restoring.load(folder / "x.json")
         return NOTED if settings.problems or rules.problems else READ
 
 

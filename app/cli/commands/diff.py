@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Run, Trace
+    from tracetui.parsers import Run
 
 SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
 """The tables of a diff, `analysis.tables.registry.COMPARED`."""
@@ -115,18 +115,7 @@ def _repeats(path: Path, request: Request) -> list[tuple[Run, Selection]]:
     if apart:
         print(printable(f"tracetui: {path} holds no repeats of one configuration: {apart} differ"), file=sys.stderr)
     runs = [headless.open_run([folder], request) for folder in folders or (path,)]
-    return [(run, select(_one_trace(run), request.scope)) for run in runs]
-
-
-def _one_trace(run: Run) -> Trace:
-    """Returns the trace that a diff compares: the main tool's, of the lowest rank."""
-    trace = run.main
-    if len(run.ranks) > 1 or len(run.of_kind(trace.info.kind)) > 1:
-        which = "its first trace" if trace.info.rank is None else f"rank {trace.info.rank}"
-        many = len(run.traces) + len(run.unread)
-        line = f"{run.path} holds {many} traces: comparing {which}; --rank N picks another"
-        print(f"tracetui: {printable(line)}", file=sys.stderr)
-    return trace
+    return [(run, select(headless.main_recording(run, "comparing"), request.scope)) for run in runs]
 
 
 def _render_diff(found: Json, request: Request, paths: Sequence[Path]) -> str:

@@ -19,7 +19,7 @@ from tracetui.app.terminal.choice import DRIVERS
 from tracetui.app.text.exit_codes import DONE, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tracetui.app.cli.options import Request
     from tracetui.app.settings.schema import Settings
@@ -82,24 +82,16 @@ def run(options: Options) -> int:
             if getattr(options, name) is not None:
                 print(f"tracetui: --{name} does nothing without a terminal: this is the report", file=sys.stderr)
         return _print(paths, options)
+    names = ("scope", "rank", "source", "tab", "filter", "run", "settings")
+    return _screen(paths, options, {name: getattr(options, name) for name in names})
+
+
+def _screen(paths: Sequence[Path], looks: Options | Settings, options: Mapping[str, Any]) -> int:
+    """Shows the screen; how it looks say the options of `open`, or without a command the settings."""
     from tracetui.app.screen.run import run_tui
 
-    return run_tui(
-        paths,
-        scope=options.scope,
-        rank=options.rank,
-        source=options.source,
-        tab=options.tab,
-        filter=options.filter,
-        run=options.run,
-        color=options.color,
-        ascii=options.ascii,
-        mouse=options.mouse,
-        driver=options.driver,
-        low_bandwidth=options.low_bandwidth,
-        cache=options.cache,
-        settings=options.settings,
-    )
+    names = ("color", "ascii", "mouse", "driver", "low_bandwidth", "cache")
+    return run_tui(paths, **{name: getattr(looks, name) for name in names}, **options)
 
 
 def _print(paths: Sequence[Path], request: Request) -> int:
@@ -120,19 +112,7 @@ def _print(paths: Sequence[Path], request: Request) -> int:
 def start(settings: Settings) -> int:
     """Runs without a command: shows what can be opened."""
     if has_terminal():
-        from tracetui.app.screen.run import run_tui
-
-        return run_tui(
-            (),
-            samples=[sample_path(next(iter(SAMPLES)))],
-            color=settings.color,
-            ascii=settings.ascii,
-            mouse=settings.mouse,
-            driver=settings.driver,
-            low_bandwidth=settings.low_bandwidth,
-            cache=settings.cache,
-            settings=settings,
-        )
+        return _screen((), settings, {"samples": [sample_path(next(iter(SAMPLES)))], "settings": settings})
     warn(settings, unread=True)
     from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in
 

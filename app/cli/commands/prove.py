@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tracetui.app.cli import headless, trying
+from msgspec import convert
+
+from tracetui.analysis.base.number_format import format_ns
+from tracetui.app.cli import headless
+from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.commands.profile import followed, interpreter, say
-from tracetui.app.cli.options import check_there
-from tracetui.app.cli.try_options import Options  # noqa: TC001  the parser takes it from here
+from tracetui.app.cli.options import Common, check_there, format_option
+from tracetui.app.cli.values import count, duration, input_path, number_of_seconds
+from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
+from tracetui.collectors.child.changes import BY_NAME, CHANGES
 from tracetui.collectors.request import ProfileError
 
 if TYPE_CHECKING:
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.collectors.proving import ProveRequest, Trial
+    from tracetui.collectors.trying import Trying, TryRequest
     from tracetui.parsers import Run
     from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.runs.proofs import Claim
@@ -47,7 +57,7 @@ def _try_alone(options: Options, program: tuple[str, ...]) -> int:
     """
     if not program:
         raise UsageError("try takes a program after `--`, such as -- python train.py, or a run")
-    return trying.tried(trying.request_of(options, program, {}), options)
+    return tried(request_of(options, program, {}), options)
 
 
 def _prove(options: Options, path: Path, program: tuple[str, ...]) -> int:
@@ -68,8 +78,8 @@ def _prove(options: Options, path: Path, program: tuple[str, ...]) -> int:
     if program and not options.base and _is_the_same(manifest, program):
         recorded = tuple(one.name for one in manifest.device if one.name)
         claims = _claims_of_changes(facts, found, options)
-        request = trying.request_of(options, program, claims, (manifest.workload.device, recorded))
-        return trying.tried(request, options)
+        request = request_of(options, program, claims, (manifest.workload.device, recorded))
+        return tried(request, options)
     if program:
         trials: tuple[Trial, ...] = (_of_program(facts, found, options, program),)
     else:
@@ -257,7 +267,7 @@ def _request(run: Run, manifest: RunManifest, options: Options, trials: tuple[Tr
         "rounds": options.rounds, "timeout_s": options.timeout,
     }  # fmt: skip
     if trials[0].command:
-        trying.check_program(trials[0].command)
+        check_program(trials[0].command)
         command = base_command(manifest, options, trials[0].command)
         python = options.python or interpreter(trials[0].command)
         return ProveRequest(trials=trials, command=command, python=python, **common)
@@ -373,3 +383,237 @@ def lines_of(proof: dict[str, Any]) -> Iterable[str]:
         yield proof_text(proof_row(read))
     for claim in read.claims:
         yield f"{claim.id}: {proof_text(proof_row(read, claim))}"
+
+
+def _rounds(text: str) -> int:
+    from tracetui.collectors.proving import LEAST_ROUNDS
+
+    number = count(text)
+    if number < LEAST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"at least {LEAST_ROUNDS}, for an interval")
+    return number
+
+
+def _provable() -> Sequence[str]:
+    from tracetui.analysis.findings.catalogue import all_rules
+
+    return tuple(id for id, rule in all_rules().items() if rule.changes)
+
+
+@dataclass(kw_only=True)
+class Options(Common):
+    """Make changes and measure what they gain: as it was and changed take turns, without a profiler. A program of your
+    own is changed from outside, in its process, without an edit: it runs once, and each change that fits what it does
+    is measured. Of a run of a known model, its findings say what to change: all that have a change, largest bound
+    first, each with its best one. The proofs are written into the run and shown with its findings.
+    """
+
+    usage: ClassVar[str] = (
+        "tracetui try [RUN] [options] -- python SCRIPT ...\n       tracetui try RUN [FINDING ...] [options]\n"
+        "       tracetui try RUN [FINDING ...] -- python CHANGED_SCRIPT ..."
+    )
+    path: Path | None = option(nargs="?", type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
+    findings: list[str] = option(
+        nargs="*", default=[], metavar="FINDING", help="ids of findings, such as F6: all their changes", words=_provable
+    )
+    change: list[str] = option(
+        "--change",
+        action="append",
+        default=[],
+        metavar="CHANGE",
+        help="measure this change, whatever the findings say: of a program its name (`--dry-run` lists them), of a "
+        "model OPTION=VALUE such as dtype=bf16, commas for several options at once (repeatable)",
+    )
+    join: list[str] = option(
+        "--join",
+        action="append",
+        default=[],
+        metavar="CHANGE",
+        help="of a program: put this change together with others although it computes something else (repeatable)",
+    )
+    budget: float = option(
+        "--budget", type=duration, default=600.0, metavar="TIME", help="of a program: time for all (default: 10m)"
+    )
+    own_folders: bool = switch("--own-folders", help="of a program: each run works in an empty folder of its own")
+    run: str | None = option(
+        "--run", metavar="NAME", help="the run to use if a folder holds several, by letter or name"
+    )
+    rounds: int | None = option(
+        "--rounds", type=_rounds, metavar="N", help="turns of each variant (default: 12 in one process, else 3 of each)"
+    )
+    device: str | None = option(
+        "--device",
+        metavar="cpu|cuda|cuda:N",
+        help="default: the device that the run used",
+        words=lambda: ("cpu", "cuda"),
+    )
+    timeout: float | None = option(
+        "--timeout", type=number_of_seconds, metavar="SECONDS", help="end a process that takes longer"
+    )
+    python: str | None = option(
+        "--python",
+        metavar="PATH",
+        help="the Python that has torch (default: this or the program's)",
+        values="programs",
+    )
+    own_model: str | None = option(
+        "--model", metavar="MODULE:FACTORY", help="the run's model if it is your own: code is run only if you name it"
+    )
+    base: str | None = option(
+        "--base",
+        metavar="COMMAND",
+        help="for a program of your own: the command as it was, if run.json does not say it whole",
+    )
+    output: Path | None = option(
+        "--output", type=Path, metavar="DIR", help="write proofs.json there (default: into the run)"
+    )
+    format: str = format_option("text", "json")
+    dry_run: bool = switch("--dry-run", help="print what would be measured; run nothing")
+    program: tuple[str, ...] = ()
+
+
+def check_program(program: tuple[str, ...]) -> None:
+    """Raises UsageError for a program that can't be timed step by step here."""
+    from tracetui.collectors.torchrun import ranked
+
+    if ranked(program) is not None:
+        raise UsageError("a job of many ranks can't be proved yet")
+    if len(program) < 2 or not program[0].rpartition("/")[2].startswith("python"):
+        raise UsageError("a program is timed by its calls of Optimizer.step in Python: -- python SCRIPT …")
+
+
+def request_of(
+    options: Options,
+    program: tuple[str, ...],
+    claims: dict[str, tuple[Claim, ...]],
+    recorded: tuple[str | None, tuple[str, ...]] = (None, ()),
+) -> TryRequest:
+    """What to try on a program.
+
+    Args:
+        options: what was typed.
+        program: its command.
+        claims: by change, the findings that advise it.
+        recorded: device of the run, and its GPUs.
+
+    Raises:
+        UsageError: no such change, or a program that can't be tried.
+    """
+    from tracetui.app.cli.commands.profile import _device
+    from tracetui.collectors.proving import check_writable
+    from tracetui.collectors.trying import TryRequest
+
+    check_program(program)
+    for name in (*options.change, *options.join):
+        if name not in BY_NAME:
+            raise UsageError(f"{name}: no such change; there are {', '.join(BY_NAME)}")
+    device = options.device or recorded[0] or _device()
+    if (output := kept_in(options)) is not None and not options.dry_run:
+        check_writable(output)
+    return TryRequest(
+        output=output or Path(),
+        trials=(),
+        command=program,
+        device=device,
+        recorded_on=recorded[1] if device != "cpu" else (),
+        rounds=options.rounds,
+        timeout_s=options.timeout,
+        python=options.python or interpreter(program),
+        names=tuple(options.change),
+        join=tuple(options.join),
+        claims=claims,
+        budget_s=options.budget,
+        own_folders=options.own_folders,
+    )
+
+
+def kept_in(options: Options) -> Path | None:
+    """The folder that gets the proofs; None for none."""
+    path = options.path
+    return options.output or (path if path is None or path.is_dir() else path.parent)
+
+
+def dry_run_of_program(request: TryRequest) -> list[str]:
+    """What could be tried."""
+    wanted = [change for change in CHANGES if not request.names or change.name in request.names]
+    lines = ["the program runs once; of these changes, those that fit what it does are measured:"]
+    return lines + [f"  {change.name}: {change.write}" for change in wanted]
+
+
+def tried(request: TryRequest, options: Options) -> int:
+    """Tries the changes and prints the table, also of what was done until Ctrl+C, or what it would try.
+
+    Raises:
+        UsageError: the program can't be timed as it is.
+        KeyboardInterrupt: it was stopped.
+    """
+    from tracetui.collectors.proving import NotMeasured, add
+    from tracetui.collectors.requirements import check_modules
+    from tracetui.collectors.trying import Trying
+
+    if options.dry_run:
+        print("\n".join(map(printable, dry_run_of_program(request))))
+        return DONE
+    check_modules(request.python, None, "timing a program")
+    output = kept_in(options)
+
+    def keep(proof: dict[str, Any]) -> None:
+        before, after = format_ns(proof["step_ns"]), format_ns(proof["changed_ns"])
+        beside = ", ".join(proof["beside"])
+        say(f"{proof['change']}: a step takes {after}, {f'beside {beside}' if beside else 'as it was'} {before}")
+        if output is not None:
+            add(output, [proof])
+
+    with followed() as report:
+        trying = Trying(request, report, say, keep)
+        stopped: KeyboardInterrupt | None = None
+        try:
+            trying.run()
+        except NotMeasured as problem:
+            raise UsageError(f"the program as it is: {problem}") from None
+        except KeyboardInterrupt as stop:
+            stopped = stop
+    proofs = trying.proofs()
+    if output is not None and proofs:
+        say(f"written to {add(output, proofs)}")
+    if options.format == "json":
+        print(json.dumps({"schema": "tracetui.proofs/1", "proofs": proofs, "untried": trying.untried}, indent=1))
+    else:
+        print("\n".join(table(trying, proofs, Layout(ascii=bool(options.ascii)))), flush=True)
+    if stopped is not None:
+        raise stopped
+    return DONE if any(proof.get("gain_ns") is not None for proof in proofs) else UNREADABLE
+
+
+def table(trying: Trying, proofs: Sequence[dict[str, Any]], layout: Layout) -> list[str]:
+    """As it was, each change, those together; below it what to write, what failed and what was left out."""
+    from tracetui.analysis.report.rows import table_rows
+    from tracetui.analysis.tables.findings import TRIED
+    from tracetui.analysis.tried import tried
+    from tracetui.app.reports.content.tried import tried as parts
+    from tracetui.app.reports.text import text
+    from tracetui.parsers.runs.proofs import Proof
+
+    rows = table_rows(tried(convert(proofs, list[Proof])), TRIED)
+    lines = text(parts(rows, layout, _about_results(trying) if trying.originals else ""), layout).splitlines()
+    if (apart := trying.apart()) is not None:
+        (change,) = apart.changes
+        joins = f"{change.title} computes something else: --join {change.name} puts it together with the others."
+        lines += ["", *layout.paragraph(joins)]
+    if trying.not_joined:
+        names = ", ".join(change.title for change in trying.not_joined)
+        lines += ["", *layout.paragraph(f"Not measured together, as the time was used up: {names}.")]
+    if trying.untried:
+        names = ", ".join(BY_NAME[name].title for name in trying.untried)
+        lines += ["", *layout.paragraph(f"Not tried: {names}.")]
+    return lines
+
+
+def _about_results(trying: Trying) -> str:
+    what = trying.originals[0].results["what"] if trying.originals else "results"
+    seeded = "its own seed" if trying.facts.get("seeded") else "a seed that tracetui set"
+    parameters = " and parameters after the first steps" if what == "losses" else " of the first calls"
+    return (
+        f"Gain: of the step as it was in the same rounds. Results: {what}{parameters}, with {seeded}; same: as near as"
+        " two unchanged runs; rounding: as near as rounding errors leave them."
+    )

@@ -13,7 +13,6 @@ from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.options import ANY_RUN, FORCE, OUTPUT, SAMPLES, Common, Covered, Recordings, format_option
 from tracetui.app.cli.values import count
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +120,7 @@ def print_query(paths: Sequence[Path], sql: str, request: Request, *, seconds: f
     if not is_there():
         raise UsageError(NEEDS)
     run, config = headless.opened(paths, request)
-    trace = one_recording(run)
+    trace = headless.main_recording(run, "the frames are of")
     text = request.format in ("text", "markdown")
     limit = request.limit if request.limit is not None else TEXT_ROWS if text else None
     found = answer_of(
@@ -173,17 +172,6 @@ def origin(run: Run, trace: Trace, sql: str) -> dict[str, object]:
         "source": {"path": str(trace.source.path), "kind": trace.info.kind, "rank": trace.info.rank},
         "sql": sql,
     }
-
-
-def one_recording(run: Run) -> Trace:
-    """The recording that the frames are of: the main one; says so on standard error where there are several."""
-    trace = run.main
-    if len(run.ranks) > 1 or len(run.of_kind(trace.info.kind)) > 1:
-        many = len(run.traces) + len(run.unread)
-        which = f"rank {trace.info.rank}" if trace.info.rank is not None else trace.source.path.name
-        line = f"{run.path} holds {many} recordings: the frames are of {which}; --rank N or --source KIND picks another"
-        print(f"tracetui: {printable(line)}", file=sys.stderr)
-    return trace
 
 
 def print_frames(names: Sequence[str], request: Request) -> int:

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from tracetui.analysis.report.sweep import SweepReport
     from tracetui.app.cli.options import Request
     from tracetui.app.reports.short import Parts, Short
-    from tracetui.parsers import Run, Trace
+    from tracetui.parsers import Run
 
 GROUPINGS = ("name", "category", "class", "module", "range", "line", "shape", "input_shapes", "stream")
 """`analysis.kernels.GROUPINGS`."""
 RANGE_KERNELS = 3
 """How many kernels `report --kernels` shows under each range."""
 LIKES = ("torch", "ncu", "guide", "nsys", "variants")
-"""`app.reports.content.drafts.kinds.LIKES`."""
+"""`app.reports.content.drafts.LIKES`."""
 STACKS = ("collapsed", "speedscope")
 """`app.reports.stacks`: formats of the sampled program's stacks alone."""
 USUAL_PICTURE = "timeline"
@@ -169,7 +169,6 @@ def computed(paths: Sequence[Path], request: Request) -> tuple[bool, str]:
     from msgspec.structs import replace as replace_fields
 
     from tracetui.analysis.report.report import SECTIONS, report
-    from tracetui.parsers import open_path
     from tracetui.parsers.runs.comments import comments_on
 
     for name in request.sections or ():
@@ -201,15 +200,12 @@ def computed(paths: Sequence[Path], request: Request) -> tuple[bool, str]:
         if request.on_error is not None:
             request.on_error(error)
 
-    def open_file(path: Path) -> Trace:
-        return open_path(path, cache=request.cache).main
-
     found = report(
         run,
         request.scope,
         sections,
         request.rows if request.format in ("json", "csv") else None,
-        open_file,
+        headless.trace_reader(request),
         config,
         note,
         request.by,
@@ -297,9 +293,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
     """Prints the draft of this kind."""
     from tracetui.analysis.report.report import report
-    from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
-    from tracetui.app.reports.content.drafts.pieces import Draft
-    from tracetui.parsers import open_path
+    from tracetui.app.reports.content.drafts import LIKES, Draft, like_parts
 
     if request.format not in LAID_OUT:
         formats = ", ".join(LAID_OUT)
@@ -315,10 +309,10 @@ def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
         request = replace(request, run=losing.relative_to(paths[0]).as_posix())
     run = headless.open_run(paths, request)
 
-    def open_file(path: Path) -> Trace:
-        return open_path(path, cache=request.cache).main
-
-    found = report(run, request.scope, like.sections, None, open_file, config, request.on_error, sections_of=_used)
+    found = report(
+        run, request.scope, like.sections, None, headless.trace_reader(request), config, request.on_error,
+        sections_of=_used,
+    )  # fmt: skip
     command = () if run.manifest is None else run.manifest.identity.command
     draft = Draft(found.run, sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
     opens = headless.opening(paths, request, tab="sweep" if sweep is not None else "")

@@ -75,11 +75,7 @@ class Options(Looks, Recordings, Covered, Common):
 
 
 def command_of(words: Sequence[str]) -> list[str]:
-    """Returns the command that runs one browser's screen: the given words without the server's options.
-
-    Args:
-        words: of the command line, after ``tracetui``.
-    """
+    """Returns the command of one browser's screen: the words after ``tracetui`` without the server's options."""
     own = argparse.ArgumentParser(add_help=False)
     own.add_argument("--host")
     own.add_argument("--port")

@@ -83,12 +83,7 @@ def blocks(trace: Trace, layout: Layout) -> Iterator[Block]:
 
 
 def compared_blocks(run: Run, layout: Layout) -> Iterator[Block]:
-    """Several reports side by side, called A, B, C, … in tables that fit a line.
-
-    Args:
-        run: the run's part of the report.
-        layout: how many rows there are room for.
-    """
+    """Several reports side by side, called A, B, C, … in tables that fit a line."""
     found = run.counters_compared or {}
     files = found["files"]
     columns = (*map(Shown, ("", "launches", "kernels", "time")), Shown("file", right=False, share=1, is_name=True))
@@ -111,13 +106,7 @@ def compared_blocks(run: Run, layout: Layout) -> Iterator[Block]:
 
 
 def kernel_blocks(found: Json, layout: Layout, *, counts: bool = True) -> Iterator[Block]:
-    """How often each file profiled each kernel, and what was measured of it.
-
-    Args:
-        found: ``counters_compared`` of the report.
-        layout: how many rows there are room for.
-        counts: whether to begin with how often.
-    """
+    """With `counts` how often each file profiled each kernel, then what was measured of it (``counters_compared``)."""
     letters = [letter(number) for number in range(len(found["files"]))]
     names = {row["name"]: row["short_name"] or row["name"] for row in found["kernels"][: layout.limit]}
     if counts:
@@ -152,13 +141,7 @@ def _cells(row: Json) -> Iterator[str]:
 
 
 def configuration_blocks(rows: Sequence[Json], weights: Mapping[str, str], layout: Layout) -> Iterator[Block]:
-    """All tables of configurations: the metrics of all launches, changes from the first, and kinds of kernels.
-
-    Args:
-        rows: ``configurations`` of the report.
-        weights: ``configuration_weights`` of the report.
-        layout: how many kinds there is room for.
-    """
+    """All tables of ``configurations``: the metrics of all launches, changes from the first, and kinds of kernels."""
     names = list(dict.fromkeys(row["configuration"] for row in rows))
     for kind in (ALL, COMMON):
         of_kind = {row["configuration"]: row for row in rows if row["kind"] == kind}
@@ -257,11 +240,7 @@ def weighted(weights: Mapping[str, str], shown: Collection[str]) -> str:
 
 
 def stopped_text(stopped: Mapping[str, int]) -> str:
-    """Says which reports hold only the beginning of a run; empty if none is known to.
-
-    Args:
-        stopped: the limit of launches by the name of the report.
-    """
+    """Which reports hold the first launches of a run, by their name how many they were told to; empty if none does."""
     if not stopped:
         return ""
     limits = " and ".join(str(limit) for limit in sorted(set(stopped.values())))

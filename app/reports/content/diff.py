@@ -40,12 +40,7 @@ LEAST_US = 1e-6
 
 
 def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
-    """The whole diff.
-
-    Args:
-        found: what `analysis.report.report.diff_report` returned, with its lists whole.
-        layout: rows per list, ASCII.
-    """
+    """The whole diff (`analysis.report.report.diff_report`), whose lists are whole."""
     if found["counters"] is not None:
         yield from _counter_parts(found, layout)
         return

@@ -39,14 +39,7 @@ _WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*'|["'])+""")
 
 
 def finding_lines(found: Judged, base: str, layout: Layout, *, whole: bool = False) -> list[str]:
-    """The findings of a trace or of a diff.
-
-    Args:
-        found: the findings, and what was set aside.
-        base: what the numbers are about.
-        layout: its limit is that of a list.
-        whole: also list what was set aside and what each rule that abstained would need.
-    """
+    """The findings of a trace or of a diff; with `whole`, what was set aside and what was missing to judge."""
     rows = found.findings
     shown = rows[: layout.limit]
     part = f"{len(shown)} of {len(rows)}; " if len(shown) < len(rows) else f"{len(rows)}; " if rows else "none; "
@@ -58,14 +51,7 @@ def finding_lines(found: Judged, base: str, layout: Layout, *, whole: bool = Fal
 
 
 def brief_lines(found: Judged, base: str, layout: Layout, *, clean: bool) -> list[str]:
-    """The first findings in four lines each, remarks on the measurement in one.
-
-    Args:
-        found: the findings, and what was set aside.
-        base: what the numbers are about.
-        layout: its limit is that of a list.
-        clean: whether gains are of steps without a profiler.
-    """
+    """The first findings in four lines each, remarks in one; `clean`: gains are of steps without a profiler."""
     rows = found.findings
     first = advice(rows, min(layout.limit or MOST_ADVICE, MOST_ADVICE))
     remarks = [row for row in rows if is_remark(row)][: layout.limit]

@@ -37,13 +37,7 @@ def job_answer(found: Run | RanksReport, most: int | None = None) -> Iterator[Pa
 
 
 def job_parts(found: Run | RanksReport, layout: Layout, *, answered: int = 0) -> Iterator[Part]:
-    """The job: its answers first, then its tables; of many ranks those that matter, and one line for the rest.
-
-    Args:
-        found: what has the job and its tables.
-        layout: rows per list.
-        answered: how many of its sentences stand above already.
-    """
+    """The job: its answers but for those `answered` above, then its tables; of many ranks those that matter."""
     job = found.job
     if job and (said := job.said[answered:]):
         more = "More on the job" if answered else "The job"
@@ -233,12 +227,7 @@ def first_drawn(job: Job) -> str:
 
 
 def cells_to_draw(job: Job, drawn: str) -> tuple[pl.DataFrame, str]:
-    """A row per rank and cell, and the column that says where in the rank's row it stands.
-
-    Args:
-        job: what the ranks say together.
-        drawn: one of `DRAWN`.
-    """
+    """A row per rank and cell of one of `DRAWN`, and the column that says where in the rank's row it stands."""
     import polars as pl
 
     if drawn == "late_ns":

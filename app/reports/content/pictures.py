@@ -77,17 +77,7 @@ def _bars(section: str) -> Callable[[Trace, Layout], tuple[str, str] | None]:
 
 
 def of_diff(found: Json, section: str, foot: str, *, ascii: bool = False) -> str | None:
-    """What changed from A to B as bars, those that grew in one colour and those that shrank in another.
-
-    Args:
-        found: the report of a diff, its lists whole.
-        section: the table of it that is drawn.
-        foot: the line below the chart.
-        ascii: no characters outside ASCII.
-
-    Returns:
-        None where nothing differs.
-    """
+    """What changed from A to B in a section as bars, what grew and what shrank in two colours; None if nothing did."""
     from tracetui.app.reports.content.diff import comparable_words, section_parts, verdict
 
     layout = Layout(BARS, ascii=ascii, charts=True)
@@ -155,18 +145,7 @@ OF_JOB = "ranks"
 
 
 def picture(name: str, trace: Trace, said: str, foot: str, *, ascii: bool = False) -> str | None:
-    """One picture of a recording as a slide.
-
-    Args:
-        name: one of `PICTURES`.
-        trace: the recording's report with the section that the picture is made of, its lists whole.
-        said: the line below the title.
-        foot: the line below the chart.
-        ascii: no characters outside ASCII.
-
-    Returns:
-        None where the recording has nothing to draw.
-    """
+    """One of `PICTURES` as a slide, of a report whose lists are whole; None where the recording has nothing to draw."""
     found = PICTURES[name](trace, Layout(BARS, ascii=ascii, charts=True))
     if found is None:
         return None
@@ -183,14 +162,7 @@ def letters(names: Mapping[str, str], *, ascii: bool = False) -> tuple[str, ...]
 
 
 def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | None:
-    """The ranks of a job by step, what the latest of them has more of; None for fewer than two ranks.
-
-    Args:
-        run: the job's.
-        scope: which steps.
-        foot: the line below the chart.
-        ascii: no characters outside ASCII.
-    """
+    """The ranks of a job by step, what the latest of them has more of; None for fewer than two ranks."""
     from tracetui.analysis.ranks.of_run import jobs_of
 
     found = jobs_of(run, scope)
@@ -204,13 +176,7 @@ def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | N
 
 
 def job_heat(job: Job, drawn: str, *, ascii: bool = False) -> str | None:
-    """The heat map of a job's ranks; None where nothing is known.
-
-    Args:
-        job: what the ranks say together.
-        drawn: one of `DRAWN`.
-        ascii: no characters outside ASCII.
-    """
+    """The heat map of a job's ranks, of one of `DRAWN`; None where nothing is known."""
     frame, column = cells_to_draw(job, drawn)
     ranks, values = cells_of(frame, "rank", column, drawn, HEAT_COLUMNS)
     if not ranks or np.isnan(values).all():

@@ -42,12 +42,7 @@ class RankRow(Struct, frozen=True):
 
 
 def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
-    """The whole report of a run.
-
-    Args:
-        found: what `analysis.report.report` returned, with its lists whole.
-        layout: rows per list, pictures, ASCII.
-    """
+    """The whole report of a run, whose lists are whole."""
     run = found.run
     yield Title(f"tracetui report: {Path(run.path).name or run.path}")
     traces = run.traces

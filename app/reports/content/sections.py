@@ -13,13 +13,16 @@ from tracetui.analysis.counters.counters import BOUND_WORDS
 from tracetui.analysis.report.model import HostSamples, Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
+from tracetui.analysis.tables.memory import CALLERS, HOLDERS, LONG_LIVED, STEPS, named_by
 from tracetui.analysis.tables.program import (
     API_CALLS,
     HOST_FUNCTIONS,
     HOST_LINES,
     HOST_STACKS,
+    MODULES,
     OPERATORS,
     OPERATORS_BY_MEMORY,
+    RANGE_TREE,
     RANGES,
 )
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS, SERVED, SERVED_SIZES, SERVED_WORK, STEP_KINDS
@@ -28,15 +31,20 @@ from tracetui.app.reports.content.charts import (
     KernelRow,
     lanes_chart,
     launches_chart,
+    memory_chart,
+    modules_chart,
+    ranges_chart,
     stacks_chart,
     steps_chart,
     steps_words,
     whole_words,
 )
 from tracetui.app.reports.content.tried import tried as tried_parts
-from tracetui.app.reports.layout import WIDTH, Shown
-from tracetui.app.reports.parts import Block, FindingList, Sentences, listed, shown, value_cell
+from tracetui.app.reports.layout import WIDTH, Layout, Shown
+from tracetui.app.reports.parts import Block, FindingList, Part, Sentences, filled, listed, shown, value_cell
+from tracetui.app.tables import trees
 from tracetui.app.tables.columns import own_time
+from tracetui.app.tables.trees import spelled
 from tracetui.app.text.fitting import fit, short_function
 from tracetui.app.text.sample_words import NO_SAMPLES, sampled_words, short_line
 from tracetui.app.text.tool_words import WORDS
@@ -52,8 +60,95 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tracetui.analysis.report.model import Cost, PageStep, Row, TensorCores, Trace
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Facts, Part
+
+
+def modules(trace: Trace, layout: Layout) -> Iterator[Part]:
+    """The module tree with the instances of one class under one parent merged."""
+    rows = trees.tree_rows(trace.modules or ())
+    if not any(row.class_name for row in rows if row.path):
+        return
+    nodes = trees.merged_modules(row for row in rows if row.path)
+    kept = trees.largest(nodes, layout.limit)
+    by_path = trees.work_by_path(trace.module_kernels or [])
+    lines: list[tuple[int, trees.Merged | trees.Work]] = []
+    for node in kept:
+        lines.append((node.depth, node))
+        below = trees.below_module(trees.work_of(by_path, node.paths), layout.range_kernels or None)
+        lines += [(node.depth + down, work) for down, work in below]
+    on_gpu = any(node.device_total_us for node in kept)
+    unknown = set() if any(node.backward_device_us for node in kept) else {"backward_device_ns"}
+    unknown |= set() if on_gpu else {"occupancy_percent", "tensor_core_percent"}
+    if by_path:  # the names need the room, and what is below a module says what is its own
+        unknown |= {"occupancy_percent", "tensor_core_percent", "device_self_ns"}
+    fields = MODULES.chosen(name for name in MODULES.reports if name not in unknown)
+    lost = trees.not_attributed_percent(nodes)
+    tree_block = _tree(
+        Block(
+            MODULES.title, "operators below, kernels marked -" if by_path else MODULES.base, whole=len(nodes),
+            shown=len(kept), after=(f"{format_percent(lost)} of GPU time is of no module.",) if lost else (),
+            chart=None if by_path else modules_chart(rows, CHART_WIDTH, ascii=layout.ascii),
+        ),
+        fields, lines, layout,
+    )  # fmt: skip
+    wide = {"device_self_ns"} if on_gpu else set()
+    columns = (replace(at, wide=one.name in wide) for at, one in zip(tree_block.columns, fields, strict=True))
+    yield replace(tree_block, columns=tuple(columns))
+
+
+def range_tree(trace: Trace, layout: Layout) -> Iterator[Part]:
+    """Ranges by the ranges around them; left out beside a module tree, and where no range is inside another."""
+    rows = trees.tree_rows(trace.range_tree or ())
+    has_modules = any(row.class_name for row in trees.tree_rows(trace.modules or ()))
+    if not trace.range_tree_kernels and (has_modules or not any(row.depth for row in rows)):
+        return
+    nodes = trees.merged_ranges(rows)
+    kept = trees.largest(nodes, layout.limit)
+    by_path = trees.work_by_path(trace.range_tree_kernels or [])
+    lines: list[tuple[int, trees.Merged | trees.Work]] = []
+    for node in kept:
+        lines.append((node.depth, node))
+        below = trees.below_range(trees.work_of(by_path, node.paths), layout.range_kernels or None)
+        lines += [(node.depth + down, work) for down, work in below]
+    elsewhere = any(row.device_meanwhile_us not in (None, row.device_total_us) for row in rows)
+    kernels_shown = trace.range_tree_kernels is not UNSET
+    # there is no room for both columns and the names
+    left_out = {"device_meanwhile_ns"} if not elsewhere else {"device_self_ns"}
+    left_out |= {"device_self_ns"} if kernels_shown else set()
+    fields = RANGE_TREE.chosen(name for name in RANGE_TREE.reports if name not in left_out)
+    yield _tree(
+        Block(
+            RANGE_TREE.title, "kernels marked -" if kernels_shown else RANGE_TREE.base, whole=len(nodes),
+            shown=len(kept), after=(_ANY_THREAD,) if elsewhere else (),
+            chart=None if kernels_shown else ranges_chart(rows, CHART_WIDTH, ascii=layout.ascii),
+        ),
+        fields, lines, layout,
+    )  # fmt: skip
+
+
+_ANY_THREAD = (
+    "GPU total: what the range's own thread launched in it. Any thread: what any thread of the program launched while "
+    "it was open, which is the time of a backward pass, whose kernels autograd launches."
+)
+
+
+def _tree(
+    block: Block, fields: Sequence[Field], lines: Sequence[tuple[int, trees.Merged | trees.Work]], layout: Layout
+) -> Block:
+    """The block with its columns, the last of which has the labels."""
+    cells = [
+        [
+            *(value_cell(one, getattr(row, one.json_key), ascii=layout.ascii) for one in fields[:-1]),
+            layout.text(row.label),
+        ]
+        for _, row in lines
+    ]
+    values = [[*(getattr(row, one.json_key) for one in fields[:-1]), row.label] for _, row in lines]
+    depths = tuple(depth for depth, _ in lines)
+    return replace(block, columns=tuple(map(shown, fields)), cells=cells, values=values, depths=depths)
+
 
 BAR_WIDTH, NARROW_BAR = 24, 12
 MUCH_PERCENT = 3.0
@@ -215,6 +310,9 @@ def _by_category(found: Overview, layout: Layout, heading: str) -> Block:
         beside = listed(CATEGORIES, _category_rows((found.as_recorded or found).categories), layout)
         columns += [replace(beside.columns[1], title="Recorded"), beside.columns[2]]
         cells = [[*row, *other[1:]] for row, other in zip(cells, beside.cells, strict=True)]
+        block = replace(
+            block, values=[[*row, *other[1:]] for row, other in zip(block.values, beside.values, strict=True)]
+        )
         width = NARROW_BAR
     bars = [layout.bar(cost.percent, width) for cost in found.step.categories.values()]
     return replace(
@@ -309,13 +407,7 @@ def kernels(trace: Trace, layout: Layout) -> Iterator[Part]:
 
 
 def _with_tensor_cores(block: Block, rows: Sequence[KernelRow], found: TensorCores) -> Block:
-    """A table of kernels with the sentence above it, a sign for each row, and a column where there is room.
-
-    Args:
-        block: the table as it is listed.
-        rows: its kernels.
-        found: the report's key `tensor_cores`.
-    """
+    """A table of kernels with a sentence above it, a sign for each row, and a column where there is room."""
     unclear = frozenset(found.unclear)
     column = KERNELS.field("tensor_cores")
     marks = tuple(UNCLEAR if row.name in unclear else USES if row.tensor_cores else "" for row in rows)
@@ -324,8 +416,9 @@ def _with_tensor_cores(block: Block, rows: Sequence[KernelRow], found: TensorCor
         [*cells[:at], value_cell(column, None if row.name in unclear else row.tensor_cores), *cells[at:]]
         for cells, row in zip(block.cells, rows, strict=True)
     ]
+    values = [[*values[:at], row.tensor_cores, *values[at:]] for values, row in zip(block.values, rows, strict=True)]
     columns = (*block.columns[:at], replace(shown(column), wide=True), *block.columns[at:])
-    return replace(block, columns=columns, cells=cells, marks=marks, before=(_tensor_cores(found),))
+    return replace(block, columns=columns, cells=cells, values=values, marks=marks, before=(_tensor_cores(found),))
 
 
 def _tensor_cores(found: TensorCores) -> str:
@@ -364,13 +457,11 @@ class OperatorRow(Struct, frozen=True):
 
 def operators(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The operators that take most GPU time, or host time where there is none."""
-    from tracetui.app.tables.trees import NOT_ATTRIBUTED
-
     rows = trace.operators or []
     own = convert(rows, list[OperatorRow])
-    if all(row.name == NOT_ATTRIBUTED for row in own):
+    if all(row.name == trees.NOT_ATTRIBUTED for row in own):
         return
-    lost = next((row.percent for row in own if row.name == NOT_ATTRIBUTED), None)
+    lost = next((row.percent for row in own if row.name == trees.NOT_ATTRIBUTED), None)
     after = (f"{format_percent(lost)} of GPU time is of no operator.",) if lost else ()
     yield listed(OPERATORS, rows, layout, base="", after=after)
     allocating = [at for at, row in enumerate(own) if row.allocated_self_bytes or row.memory_self_bytes]
@@ -434,24 +525,8 @@ def tried(trace: Trace, layout: Layout) -> Iterator[Part]:
     yield from tried_parts(trace.tried or [], layout)
 
 
-def modules(trace: Trace, layout: Layout) -> Iterator[Part]:
-    """The module tree."""
-    from tracetui.app.reports.content import trees
-
-    yield from trees.modules(trace, layout)
-
-
-def range_tree(trace: Trace, layout: Layout) -> Iterator[Part]:
-    """The tree of ranges."""
-    from tracetui.app.reports.content import trees
-
-    yield from trees.range_tree(trace, layout)
-
-
 def ranges(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Annotations: what the author of the program named."""
-    from tracetui.app.tables.trees import spelled
-
     rows = trace.ranges
     if not rows:
         return
@@ -497,8 +572,6 @@ def launches(trace: Trace, layout: Layout) -> Iterator[Part]:
 
 def memory(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The allocator's peaks and who held them."""
-    from tracetui.app.reports.content.memory import memory_parts
-
     if trace.memory:
         yield from memory_parts(trace.memory, layout)
 
@@ -587,3 +660,68 @@ SECTIONS: dict[str, Callable[[Trace, Layout], Iterable[Part]]] = {
     "memory": memory,
     **beside.SECTIONS,
 }
+
+
+class OutOfMemory(Struct, frozen=True):
+    """A request that found no memory."""
+
+    at_us: float | None
+    requested_bytes: int
+    device_free_bytes: int | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    own: str | None
+
+
+def sentences(found: Memory, layout: Layout) -> list[str]:
+    """The peak, the end, and what is wrong with them; nothing where nothing was recorded."""
+    if found.peak_allocated_bytes is None and found.segments is None:
+        return []
+    lines = []
+    if found.peak_allocated_bytes is not None:
+        where = "GPU" if found.on_gpu else "Host"
+        allocated, reserved = format_bytes(found.peak_allocated_bytes), found.peak_reserved_bytes
+        known = "" if reserved is None else f", {format_bytes(reserved)} reserved"
+        at = f", at {layout.time(found.peak_time_us)}" if found.peak_time_us is not None else ""
+        lines.append(f"{where} memory peak: {allocated} allocated{known}{at}.")
+    if (held := found.segments) is not None:
+        text = (
+            f"At the end: {format_bytes(held.allocated_bytes)} allocated, {format_bytes(held.reserved_bytes)} "
+            f"reserved in {format_count(held.count)} segments"
+        )
+        if found.fragmentation_percent is not None:
+            text += (
+                f"; of {format_bytes(held.free_bytes)} free the largest block is "
+                f"{format_bytes(held.largest_free_bytes)} (fragmentation "
+                f"{format_percent(found.fragmentation_percent)}), {format_bytes(held.inactive_split_bytes)} is "
+                "in segments also in use"
+            )
+        lines.append(f"{text}.")
+    for event in convert(found.oom, list[OutOfMemory]):
+        at = f" at {layout.time(event.at_us)}" if event.at_us is not None else ""
+        lines.append(
+            f"Out of memory{at}: {format_bytes(event.requested_bytes)} asked for, "
+            f"{format_bytes(event.device_free_bytes)} free on the GPU, {format_bytes(event.allocated_bytes)} "
+            f"allocated, {format_bytes(event.reserved_bytes)} reserved" + (f"; {event.own}." if event.own else ".")
+        )
+    return lines
+
+
+def memory_parts(found: Memory, layout: Layout) -> Iterator[Part]:
+    """The section: sentences, the curve, who held the peak, what stays, how it grows."""
+    yield Sentences(tuple(sentences(found, layout)))
+    yield Block("", chart=memory_chart(found, WIDTH - 2, ascii=layout.ascii))
+    for by in CALLERS:
+        mine = [row for row in found.holders if row["by"] == by]
+        if mine:
+            table = named_by(HOLDERS, by)
+            yield listed(table, mine, layout, heading=f"{HOLDERS.title}, by {by}")
+    first = next((row["by"] for row in found.long_lived), None)
+    longer = [row for row in found.long_lived if row["by"] == first]
+    if longer:
+        stepped = longer[0]["steps"] is not None
+        table = named_by(LONG_LIVED, str(first))
+        base = "made in a step, there after it" if stepped else "made in the recording, never given back"
+        yield listed(table, longer, layout, fields=filled(table.chosen(table.reports), longer), base=base)
+    if any(row["growth_bytes"] for row in found.growth):
+        yield listed(STEPS, found.growth, layout)

@@ -54,7 +54,7 @@ class RunLists:
             self._ask_what_to_open("")
 
     def _ask_what_to_open(self, problem: str) -> None:
-        from tracetui.app.screen.dialogs.start_screen import StartScreen
+        from tracetui.app.screen.dialogs.common import StartScreen
 
         screen = StartScreen(Path.cwd(), self._samples, ascii=self.session.ascii, problem=problem)
         self._app.push_screen(screen, self._begin_with)
@@ -86,7 +86,7 @@ class RunLists:
         """Shows the list of runs."""
         if "a" not in self.session.runs:
             return
-        from tracetui.app.screen.dialogs.runs_screen import RunsScreen
+        from tracetui.app.screen.dialogs.common import RunsScreen
 
         self._app.push_screen(RunsScreen(self._runs, self._shell.own, title), self._chosen)
 

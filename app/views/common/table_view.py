@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
 from rich.text import Text
-from textual.widgets import Static
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
@@ -16,7 +20,6 @@ from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
 from tracetui.app.views.common.page import Page, PageState, note_text
 from tracetui.app.views.common.rows import RowsView
-from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.tree_table import TreeTable
@@ -26,10 +29,97 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.session import jobs
     from tracetui.app.session.session import Arranged, Columns
     from tracetui.app.text.names import Names
     from tracetui.app.widgets.frame_table import FrameTable
+
+
+WIDTH = 70
+"""Cells of a line of the list."""
+
+
+class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
+    """Space or Enter shows or hides a column, r takes all choices back, Esc closes.
+
+    One that is asked for and has no room goes before others, which the list then marks. The result is the hidden
+    columns, and those asked for in this way.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,c", "done", show=False),
+        Binding("space", "switch", show=False),
+        Binding("r", "reset", show=False),
+        Binding("j", "cursor(1)", show=False),
+        Binding("k", "cursor(-1)", show=False),
+    ]
+
+    def __init__(self, table: FrameTable) -> None:
+        super().__init__()
+        self._columns = table.columns
+        self._hidden, self._pinned = set(table.hidden), set(table.pinned)
+        self._room_for = table.room_for
+        self._ascii = table.ascii
+        self._shown = table.room_for(self._hidden, self._pinned)
+
+    def compose(self) -> ComposeResult:
+        """A title and the list."""
+        with Vertical(id="dialog"):
+            title = "Columns: Space shows or hides, r takes all choices back, Esc closes"
+            yield Static(title, markup=False, id="dialog-title")
+            yield OptionList(*(Option(self._label(column), id=column.name) for column in self._columns), markup=False)
+
+    def _label(self, column: Field) -> Text:
+        mark = " " if column.name in self._hidden else "x" if column.name in self._shown else "-"
+        remark = "no room; " if mark == "-" else "always; " if column is self._columns[0] else ""
+        text = Text(f"[{mark}] {fitting.printable(column.label, ascii=self._ascii):<12} ", no_wrap=True)
+        text.append(fitting.fit(remark + column.about, WIDTH - len(text), ascii=self._ascii))
+        return text
+
+    def _show(self) -> None:
+        """Updates the mark of every column: showing one may push another out."""
+        self._shown = self._room_for(self._hidden, self._pinned)
+        options = self.query_one(OptionList)
+        for index, column in enumerate(self._columns):
+            options.replace_option_prompt_at_index(index, self._label(column))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Switches the column."""
+        event.stop()
+        if event.option_index == 0:
+            return
+        name = self._columns[event.option_index].name
+        if name in self._shown or name in self._pinned:
+            self._hidden.add(name)
+            self._pinned.discard(name)
+        else:
+            self._hidden.discard(name)
+            if name not in self._room_for(self._hidden, self._pinned):
+                self._pinned.add(name)
+        self._show()
+
+    def action_reset(self) -> None:
+        """Takes all choices back."""
+        self._hidden = {column.name for column in self._columns if column.hidden}
+        self._pinned.clear()
+        self._show()
+
+    def action_switch(self) -> None:
+        """Switches the column under the cursor."""
+        self.query_one(OptionList).action_select()
+
+    def action_cursor(self, step: int) -> None:
+        """Moves in the list."""
+        options = self.query_one(OptionList)
+        if step > 0:
+            options.action_cursor_down()
+        else:
+            options.action_cursor_up()
+
+    def action_done(self) -> None:
+        """Closes with the choice as result."""
+        self.dismiss((frozenset(self._hidden), frozenset(self._pinned)))
 
 
 WAITING = "Computing …"
@@ -44,6 +134,8 @@ class TableView(RowsView):
     BINDINGS = commands.bindings("view")
     TABLES: ClassVar[tuple[str, ...]] = ()
     """The tables of this tab, where it has several; `kind` is the one in view."""
+    ABOVE: ClassVar[bool] = False
+    """Whether it has lines above its tables."""
     KEEPS_DETAIL: ClassVar[bool] = False
     """Whether the details are part of the page, so that Esc does not close them."""
 
@@ -55,7 +147,9 @@ class TableView(RowsView):
         """The function that computes the page being opened."""
 
     def content(self) -> ComposeResult:
-        """Title, table, details."""
+        """What stands above it, title, table, details."""
+        if self.ABOVE:
+            yield Static(id="above", markup=False)
         yield Line(id="title")
         yield TreeTable(id="table")
         yield DetailPane(id="detail")
@@ -79,6 +173,10 @@ class TableView(RowsView):
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """Returns the function that computes, in a thread, what Enter on a row opens; None if nothing is inside."""
         return None
+
+    def above(self, width: int, height: int) -> list[str]:
+        """Lines above the tables, in a tab of this size; none where the table needs the room."""
+        return []
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """The operators or modules of a row as a page."""
@@ -148,7 +246,14 @@ class TableView(RowsView):
         )
         self.mark_comments()
         self.show_title()
+        self._draw_above()
         self.host.refresh_lines()
+
+    def _draw_above(self) -> None:
+        if self.ABOVE and self.size.width:
+            lines, above = self.above(*self.size), self.query_one("#above", Static)
+            above.update("\n".join(lines))
+            above.display = bool(lines)
 
     def mark_comments(self) -> None:
         """Marks the rows of the page in view that have comments, which the details show."""
@@ -195,8 +300,9 @@ class TableView(RowsView):
         self.action_drill()
 
     def on_resize(self) -> None:
-        """Cuts the breadcrumb anew."""
+        """Cuts the breadcrumb anew, and draws anew what stands above."""
         self.show_title()
+        self._draw_above()
 
     def focus_content(self) -> None:
         """Focuses the table."""
