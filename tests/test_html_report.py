@@ -30,7 +30,7 @@ from tracetui.app.charts.roofline import Ceiling, Point, roofline_svg
 from tracetui.app.charts.steps import GROUPS, LABELS, TIMES, Step, steps_svg
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.sweep import sweep_parts
-from tracetui.app.reports.html.page import html
+from tracetui.app.reports.html.page import amount_of, column_values, html
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block, Chart, Facts, FindingList, Part, Sentences, Title
@@ -216,18 +216,28 @@ def test_a_tree_keeps_its_order() -> None:
     assert sum("· " in one.text for one in plain) == len(trees)
 
 
-def test_a_column_sorts_by_what_it_was_written_from_and_a_table_by_hand_not_at_all() -> None:
-    columns = (Shown("time"), Shown("%"), Shown("flag", right=False), Shown("name", right=False, is_name=True))
-    cells = [["1.50 ms", "10.00", "yes", "a"], ["20.00 µs", "-", "-", "b"]]
-    values = [[1_500_000.25, 9.9951, True, "a"], [20_000, None, None, "b"]]
-    (table,) = read_page(html([Block("one", columns=columns, cells=cells, values=values)], Layout())).all("table")
-    assert "data-sorts" in table.attributes
-    assert ["data-n" in head.attributes for head in table.all("th")] == [True, True, False, False]
-    numbers = [cell.attributes.get("data-v") for cell in table.all("td")]
-    assert numbers == ["1500000.25", "9.9951", None, None, "20000", None, None, None]
-    for known in ((), [row[:3] for row in values]):
-        (table,) = read_page(html([Block("one", columns=columns, cells=cells, values=known)], Layout())).all("table")
-        assert "data-sorts" not in table.attributes
+def test_what_a_written_number_is_worth() -> None:
+    assert amount_of("2.296 ms") == ("time", 2_296_000)
+    assert amount_of("-135.0 µs") == ("time", -135_000)
+    assert amount_of("+1.500 GiB") == ("size", 1.5 * 2**30)
+    assert amount_of("66.2 TFLOP/s") == ("FLOP/s", pytest.approx(66.2e12))
+    assert amount_of("131,998") == ("number", 131_998)
+    assert amount_of("0.89 ±0.18") == ("number", 0.89)
+    assert amount_of("<0.01") == ("number", 0.005)
+    assert amount_of(">-0.01") == ("number", -0.005)
+    assert amount_of("0") == ("", 0)
+    assert amount_of("+0.04 pt") == ("pt", 0.04)
+    for text in ("48→96", "-", "", "A", "1.2.3", "12 of 14", "batch 4"):
+        assert amount_of(text) is None, text
+
+
+def test_a_column_of_one_unit_sorts_and_unknown_has_no_number() -> None:
+    assert column_values(["1.5 ms", "-", "20.00 µs", "0"], ()) == [1_500_000, None, 20_000, 0]
+    assert column_values(["1.5 ms", "3"], ()) is None
+    assert column_values(["1.5 ms", "48→96"], ()) is None
+    assert column_values(["-", ""], ()) is None
+    assert column_values(["10.00", "-"], [9.9951, None]) == [9.9951, None]
+    assert column_values(["yes", "no"], [True, False]) is None
 
 
 HOSTILE = (

@@ -33,6 +33,11 @@ LABEL_WIDTH = 7
 """Columns that the longest label takes with the space after it."""
 
 
+def marked(row: FindingRow) -> str:
+    """``! critical``: told by sign and word, never by colour alone."""
+    return f"{SEVERITY_SIGNS[row.severity]} {row.severity}"
+
+
 def headline(row: FindingRow) -> str:
     """``! S2 critical: the GPU waits …``, or ``… S2 info, may not hold (V10): …``."""
     return f"{SEVERITY_SIGNS[row.severity]} {row.id} {row.severity}{doubt(row.doubted_by)}: {row.title}"

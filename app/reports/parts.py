@@ -127,16 +127,6 @@ def rows_shown(block: Block) -> int:
     return len(block.cells) if block.shown is None else block.shown
 
 
-def only(block: Block, kept: Sequence[int]) -> Block:
-    """The block with these of its columns alone."""
-
-    def chosen(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        return [[row[n] for n in kept] for row in rows]
-
-    columns = tuple(block.columns[n] for n in kept)
-    return replace(block, columns=columns, cells=chosen(block.cells), values=chosen(block.values))
-
-
 def listed(
     table: Table,
     rows: Sequence[Json],

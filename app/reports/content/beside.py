@@ -9,7 +9,7 @@ from tracetui.analysis.tables.nsight.counters import SOURCE_LINES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES
 from tracetui.app.reports.content.charts import samples_chart
 from tracetui.app.reports.layout import WIDTH, Layout
-from tracetui.app.reports.parts import Part, Sentences, listed, only
+from tracetui.app.reports.parts import Part, Sentences, listed
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
@@ -46,7 +46,13 @@ def _section(name: str) -> Callable[[Trace, Layout], Iterable[Part]]:
         if name == "gpu_samples" and layout.charts:
             block = replace(block, chart=samples_chart(rows[0], CHART_WIDTH, ascii=layout.ascii))
         # what no row knows says nothing
-        yield only(block, [n for n in range(len(block.columns)) if any(row[n] != "-" for row in block.cells)])
+        known = [any(row[place] != "-" for row in block.cells) for place in range(len(block.columns))]
+        yield replace(
+            block,
+            columns=tuple(column for column, there in zip(block.columns, known, strict=True) if there),
+            cells=[[cell for cell, there in zip(row, known, strict=True) if there] for row in block.cells],
+            values=[[value for value, there in zip(row, known, strict=True) if there] for row in block.values],
+        )
 
     return parts
 

@@ -145,9 +145,7 @@ def _tree(
         ]
         for _, row in lines
     ]
-    values = [[*(getattr(row, one.json_key) for one in fields[:-1]), row.label] for _, row in lines]
-    depths = tuple(depth for depth, _ in lines)
-    return replace(block, columns=tuple(map(shown, fields)), cells=cells, values=values, depths=depths)
+    return replace(block, columns=tuple(map(shown, fields)), cells=cells, depths=tuple(depth for depth, _ in lines))
 
 
 BAR_WIDTH, NARROW_BAR = 24, 12
@@ -310,9 +308,6 @@ def _by_category(found: Overview, layout: Layout, heading: str) -> Block:
         beside = listed(CATEGORIES, _category_rows((found.as_recorded or found).categories), layout)
         columns += [replace(beside.columns[1], title="Recorded"), beside.columns[2]]
         cells = [[*row, *other[1:]] for row, other in zip(cells, beside.cells, strict=True)]
-        block = replace(
-            block, values=[[*row, *other[1:]] for row, other in zip(block.values, beside.values, strict=True)]
-        )
         width = NARROW_BAR
     bars = [layout.bar(cost.percent, width) for cost in found.step.categories.values()]
     return replace(
@@ -416,9 +411,8 @@ def _with_tensor_cores(block: Block, rows: Sequence[KernelRow], found: TensorCor
         [*cells[:at], value_cell(column, None if row.name in unclear else row.tensor_cores), *cells[at:]]
         for cells, row in zip(block.cells, rows, strict=True)
     ]
-    values = [[*values[:at], row.tensor_cores, *values[at:]] for values, row in zip(block.values, rows, strict=True)]
     columns = (*block.columns[:at], replace(shown(column), wide=True), *block.columns[at:])
-    return replace(block, columns=columns, cells=cells, values=values, marks=marks, before=(_tensor_cores(found),))
+    return replace(block, columns=columns, cells=cells, marks=marks, before=(_tensor_cores(found),))
 
 
 def _tensor_cores(found: TensorCores) -> str:

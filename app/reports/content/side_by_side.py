@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
-from tracetui.app.reports.parts import only
 from tracetui.app.text.fitting import cell_width, letter_of
 
 if TYPE_CHECKING:
@@ -33,7 +32,12 @@ def across(block: Block, runs: range, most: int = PER_TABLE) -> Iterator[Block]:
     """
     for begin in runs[::most]:
         kept = [n for n in range(len(block.columns)) if n not in runs or begin <= n < begin + most]
-        yield replace(only(block, kept), after=block.after if begin + most >= runs.stop else ())
+        yield replace(
+            block,
+            columns=tuple(block.columns[n] for n in kept),
+            cells=[[row[n] for n in kept] for row in block.cells],
+            after=block.after if begin + most >= runs.stop else (),
+        )
 
 
 def lettered(
@@ -67,12 +71,13 @@ def most_across(cells: Sequence[Sequence[str]], labels: Sequence[str]) -> int:
     return next((n for n in range(PER_TABLE, 1, -1) if n * (widest + len(GAP)) <= room), 1)
 
 
-def fitting(block: Block, spare: Sequence[str]) -> Block:
+def fitting(columns: list[Shown], cells: list[list[str]], spare: Sequence[str]) -> tuple[list[Shown], list[list[str]]]:
     """Without the first spare columns, as far as the table would be too wide."""
     for name in spare:
-        rows = zip([column.title for column in block.columns], *block.cells, strict=True)
-        widths = [max(map(cell_width, texts)) for texts in rows]
+        turned = zip(*cells, strict=True)
+        widths = [max(map(cell_width, (column.title, *cell))) for column, cell in zip(columns, turned, strict=True)]
         if sum(widths) + len(GAP) * len(widths) <= WIDTH:
             break
-        block = only(block, [n for n, column in enumerate(block.columns) if column.title != name])
-    return block
+        kept = [n for n, column in enumerate(columns) if column.title != name]
+        columns, cells = [columns[n] for n in kept], [[row[n] for n in kept] for row in cells]
+    return columns, cells

@@ -26,7 +26,7 @@ from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.csv_report import captures_csv, plain_csv
 from tracetui.app.reports.finding_words import missing_by_reason
 from tracetui.app.reports.layout import GAP, WIDTH, Layout, Shown
-from tracetui.app.reports.parts import Block, Chart, FindingList, Part, Sentences, Title, cell, filled, only, shown
+from tracetui.app.reports.parts import Block, Chart, FindingList, Part, Sentences, Title, cell, filled, shown
 from tracetui.app.tables.columns import cell_text
 
 if TYPE_CHECKING:
@@ -141,15 +141,13 @@ def _flat(found: SweepReport, name: str, layout: Layout) -> Iterator[Part]:
     if any(row.get("outcome", "measured") != "measured" for row in rows):
         fields = (*fields, table.field("outcome"))
     columns = [*(Shown(axis, right=False) for axis in axes), *map(shown, fields)]
-    most = rows[: layout.limit]
     cells = [
         [*(spelled(row.get(axis)) for axis in axes), *(cell(one, row, ascii=layout.ascii) for one in fields)]
-        for row in most
+        for row in rows[: layout.limit]
     ]
-    values = [[*map(row.get, axes), *(row[one.json_key] for one in fields)] for row in most]
-    ended = tuple(dict.fromkeys(f"{_place(row, axes)}: {row['reason']}" for row in rows if row.get("reason")))
-    block = Block(table.title, "", tuple(columns), cells, len(rows), note=table.base, after=ended, values=values)
-    yield fitting(block, ("Ranges", "Calls", "CPU%", "GPU%"))
+    kept, cells = fitting(columns, cells, ("Ranges", "Calls", "CPU%", "GPU%"))
+    ended = dict.fromkeys(f"{_place(row, axes)}: {row['reason']}" for row in rows if row.get("reason"))
+    yield Block(table.title, note=table.base, columns=tuple(kept), cells=cells, whole=len(rows), after=tuple(ended))
 
 
 def _place(row: Json, axes: Sequence[str]) -> str:
@@ -261,14 +259,10 @@ def points_block(found: SweepReport, layout: Layout) -> Block:
         ]
         for point in points
     ]
-    values = [
-        [*map(point.axes.get, axes), *(point.value(one.name) for one in fields), marks(found, point)]
-        for point in points
-    ]
-    block = Block(SWEEP_POINTS.title, columns=tuple(columns), cells=cells, values=values)
     if not any(row[-1] for row in cells):
-        block = only(block, range(len(columns) - 1))
-    return fitting(block, ("seen", "GFLOPs", "±", "busy%", "runs", "kernels"))
+        columns, cells = columns[:-1], [row[:-1] for row in cells]
+    columns, cells = fitting(columns, cells, ("seen", "GFLOPs", "±", "busy%", "runs", "kernels"))
+    return Block(SWEEP_POINTS.title, columns=tuple(columns), cells=cells)
 
 
 def comparison_blocks(found: SweepReport, layout: Layout) -> list[Block]:
@@ -299,8 +293,8 @@ def _comparison(one: Comparison, layout: Layout) -> Block:
         ]
         for row in one.rows
     ]
-    block = Block(one.label, columns=tuple(columns), cells=cells, chart=speedup_chart(one, layout))
-    return fitting(block, ("GPU", "kernels", "lost%"))
+    columns, cells = fitting(columns, cells, ("GPU", "kernels", "lost%"))
+    return Block(one.label, columns=tuple(columns), cells=cells, chart=speedup_chart(one, layout))
 
 
 def lines_of(
@@ -526,11 +520,7 @@ def _by_point(
         ]
         for row in rows
     ]
-    values = [
-        [*(row[field.json_key] for field in lead), *places.cells(row), *(row[field.json_key] for field in rest)]
-        for row in rows
-    ]
-    return Block(heading, columns=tuple(columns), cells=cells, whole=len(rows), after=after, values=values)
+    return Block(heading, columns=tuple(columns), cells=cells, whole=len(rows), after=after)
 
 
 def _counter_changes(counters: SweepCounters, axes: Sequence[str], places: _Places, layout: Layout) -> Iterator[Block]:
