@@ -27,7 +27,7 @@ from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, find_tool, run_command, tool_version
-from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
+from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Sampler
 from tracetui.parsers.runs.manifest import GpuState, Identity, MemoryClock, PowerState, Rail, Software
 from tracetui.parsers.tegrastats.lines import Line, parse
 
@@ -116,8 +116,8 @@ def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
 class Watch(Sampler[Json]):
     """Samples the machine for `Power.during`; each sample is a state without what does not change in a run.
 
-    It reads a desktop GPU through NVML's Python module, else from one nvidia-smi that keeps printing, and a Jetson
-    from sysfs, with tegrastats for what sysfs lacks.
+    It reads a desktop GPU from one nvidia-smi that keeps printing, and a Jetson from sysfs, with tegrastats for what
+    sysfs lacks.
     """
 
     def __init__(
@@ -133,14 +133,13 @@ class Watch(Sampler[Json]):
         self._stream = stream
         self._period_ms = max(round(interval_s * 1000), 100)
         self._jetson = machine_jetson.is_jetson(probe)
-        self._nvml: Nvml | None = None
         self._lines: Lines | None = None
         self._fields: tuple[str, ...] = ()
         self._opened = 0.0
 
     def start(self) -> None:
         """Starts the tools that keep printing, then the samples."""
-        if self._lines is None and self._nvml is None:
+        if self._lines is None:
             self._open()
         super().start()
 
@@ -149,17 +148,12 @@ class Watch(Sampler[Json]):
         samples = super().stop()
         if self._lines is not None:
             self._lines.close()
-        if self._nvml is not None:
-            self._nvml.close()
         return samples
 
     def _open(self) -> None:
         if self._jetson:
             if tool := find_tool(self._probe, "tegrastats"):
                 self._lines = self._stream([str(tool), "--interval", str(self._period_ms)])
-            return
-        self._nvml = Nvml.open()
-        if self._nvml is not None:
             return
         # ask once which fields this nvidia-smi knows, so that the one that keeps printing is not refused
         if known := machine_smi.known_fields(self._probe, machine_smi.STATE_FIELDS):
@@ -173,13 +167,11 @@ class Watch(Sampler[Json]):
         if self._jetson:
             said = next((found for line in reversed(lines) if (found := parse(line))), None)
             return _json(_with_tegrastats(_state(self._probe, full=False), said))
-        if self._nvml is not None:
-            return _json(_state(self._probe, full=False, gpus=self._nvml.states(), source="nvml"))
         newest = {row.get("index"): row for row in machine_smi.rows("\n".join(lines), self._fields)}
         gpus = sorted((machine_smi.state(row) for row in newest.values()), key=lambda gpu: gpu.index or 0)
         if not gpus and self._fields and time.monotonic() - self._opened > STALE_S:
             gpus = machine_smi.states(self._probe)  # the one that should keep printing has ended
-        return _json(_state(self._probe, full=False, gpus=gpus, source="nvidia-smi"))
+        return _json(_state(self._probe, full=False, gpus=gpus))
 
 
 def _json(found: Struct) -> Json:
@@ -187,7 +179,7 @@ def _json(found: Struct) -> Json:
     return values
 
 
-def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, source: str = "") -> PowerState:
+def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None) -> PowerState:
     """The machine's state now; a sample leaves out what does not change in a run."""
     jetson = machine_jetson.is_jetson(probe)
     sources = ["sysfs"]
@@ -203,12 +195,9 @@ def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, sour
             pinned = machine_jetson.clocks_are_pinned(probe, gpu)
             sources += ["nvpmodel"] if mode != (None, None) else []
     elif gpus is None:
-        nvml = Nvml.open() if probe.root == ROOT else None
-        gpus, source = (nvml.states(), "nvml") if nvml else (machine_smi.states(probe), "nvidia-smi")
-        if nvml:
-            nvml.close()
-    if source and gpus:
-        sources.append(source)
+        gpus = machine_smi.states(probe)
+    if gpus and not jetson:
+        sources.append("nvidia-smi")
     return PowerState(
         time_unix_ns=time.time_ns(),
         monotonic_ns=time.monotonic_ns(),
