@@ -450,7 +450,9 @@ def _runs_of(files: list[Candidate], kernels_of: Callable[[Candidate], frozenset
         (launched.setdefault(beside, []) if (beside / run_manifest.FILE).is_file() else loose).append(candidate)
     by_launch = list(launched.items())
     if len(by_launch) > 1:  # reading a run.json takes long
-        by_launch.sort(key=lambda entry: (-_started(entry[0]), str(entry[0])))
+        known = {folder: run_manifest.load(folder) for folder in launched}
+        started = {folder: found.identity.started_unix_ns or 0 if found else 0 for folder, found in known.items()}
+        by_launch.sort(key=lambda entry: (-started[entry[0]], str(entry[0])))
     launches: list[list[Candidate]] = []
     strays: list[list[Candidate]] = []
     for _, files in by_launch:
@@ -470,12 +472,6 @@ def _launched(files: list[Candidate]) -> tuple[list[Candidate], list[list[Candid
     beside = [unit.candidates for unit in units if unit is not own]
     strays = {file.path for unit in beside for file in unit}
     return [file for file in files if file.path not in strays], beside
-
-
-def _started(folder: Path) -> int:
-    """When the run of this folder was launched, ns since 1970; 0 where its run.json does not say."""
-    manifest = run_manifest.load(folder)
-    return (manifest.identity.started_unix_ns or 0) if manifest else 0
 
 
 def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
