@@ -185,7 +185,8 @@ def looks_like_trace(path: Path) -> bool:
     """Whether a file found in a folder is worth opening, or complaining about."""
     name = path.name.lower()
     if any(name.endswith(suffix) for suffix in _REPORTS):
-        return not _has_export(path)
+        exported = path.with_suffix(_REPORTS[path.suffix.lower()].exported)
+        return not exported.exists() and not exported.with_name(exported.name + ".gz").exists()
     if any(name.endswith(suffix) for suffix in _UNREADABLE):
         return True
     if name.endswith((".xplane.pb", ".xplane.pb.gz")) and any(path.parent.glob("*.trace.json*")):
@@ -195,7 +196,8 @@ def looks_like_trace(path: Path) -> bool:
     if ".trace.json" in name or OF_A_FOLDER.fullmatch(name):
         return True
     tools = _named_like(name)
-    if not tools or _is_log_of_a_run(path):
+    # the log of `tracetui profile` has ncu's own lines too
+    if not tools or (path.name == run_manifest.LOG and path.with_name(run_manifest.FILE).is_file()):
         return False
     try:
         head = read_all(path, PEEK_BYTES)
@@ -229,17 +231,6 @@ def _first_part(path: Path, tool: Tool) -> Path:
             if _by_magic(read_all(file, PEEK_BYTES)) == tool.kind:
                 return file
     return path
-
-
-def _is_log_of_a_run(path: Path) -> bool:
-    """Whether it is the log of `tracetui profile`, which also has ncu's own lines."""
-    return path.name == run_manifest.LOG and path.with_name(run_manifest.FILE).is_file()
-
-
-def _has_export(path: Path) -> bool:
-    """Whether this report's export by NVIDIA's tool already lies beside it."""
-    exported = path.with_suffix(_REPORTS[path.suffix.lower()].exported)
-    return exported.exists() or exported.with_name(exported.name + ".gz").exists()
 
 
 def files_below(folder: Path, depth: int = MAX_DEPTH, above: tuple[str, ...] = ()) -> Iterator[Path]:

@@ -488,7 +488,9 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
         try:
             candidate = inspect(path)
             if candidate.kind.endswith(REPORT):
-                _check_tool(candidate)
+                from tracetui.parsers.runs.nvidia_reports import tool_for
+
+                tool_for(path)
             found.append(candidate)
         except TraceError as problem:
             bad.append(problem)
@@ -529,12 +531,6 @@ def _doubled(paths: list[Path]) -> Iterator[TraceError]:
                 more = f", and {len(again) - 1} more too" if again[1:] else ""
                 what = f"holds the same as {first.name}, byte for byte{more}"
                 yield TraceError(again[0], what, "leave one of them out, unless both are meant")
-
-
-def _check_tool(candidate: Candidate) -> None:
-    from tracetui.parsers.runs.nvidia_reports import tool_for
-
-    tool_for(candidate.path)
 
 
 def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
