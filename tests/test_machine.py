@@ -31,11 +31,10 @@ from machine_trees import (
 
 from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import recording as machine
-from tracetui.collectors.machine import sampler as sampler_module
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.probe import Probe, Ran, find_tool, run_command, tool_version, version_numbers
-from tracetui.collectors.machine.sampler import Lines, Sampler
+from tracetui.collectors.machine.recording import Lines, Sampler
 from tracetui.parsers.runs.manifest import SCHEMA, parse
 
 
@@ -391,7 +390,7 @@ def test_a_sample_that_takes_long_is_taken_seldom(monkeypatch: pytest.MonkeyPatc
         now[0] += took
         return 1
 
-    monkeypatch.setattr(sampler_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(machine, "time", SimpleNamespace(monotonic=lambda: now[0]))
     sampler: Sampler[int] = Sampler(take, interval_s=0.5)
     sampler._stopping = Stop()
     sampler._watch()
@@ -469,7 +468,7 @@ def test_the_program_that_prints_ends_with_a_killed_parent(tmp_path: Path) -> No
     note = tmp_path / "pid"
     script = (
         "import os, pathlib, signal, sys, time\n"
-        "from tracetui.collectors.machine.sampler import Lines\n"
+        "from tracetui.collectors.machine.recording import Lines\n"
         "lines = Lines([sys.executable, '-c', 'import time; print(1); time.sleep(600)'])\n"
         "while not lines.last(600): time.sleep(0.01)\n"
         "pathlib.Path(sys.argv[1]).write_text(str(lines._process.pid))\n"
