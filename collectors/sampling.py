@@ -41,7 +41,7 @@ _LONGER_S = 60.0
 _BEGUN = re.compile(r"Sampling process")
 _BEHIND = re.compile(r"behind in sampling")
 _COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
-_SYS_PTRACE = 19
+CAP_SYS_PTRACE = 19
 
 
 class _Ended(Exception):  # noqa: N818  no error
@@ -57,7 +57,7 @@ def why_not(request: ProfileRequest, probe: Probe) -> str | None:
     if find(probe) is None:
         return "no samples: py-spy is not installed (pip install 'tracetui[lines]', or --sample-seconds 0)"
     scope = probe.number("proc/sys/kernel/yama/ptrace_scope") or 0
-    if scope >= 3 or (scope == 2 and not _may_trace(probe)):
+    if scope >= 3 or (scope == 2 and not probe.capabilities >> CAP_SYS_PTRACE & 1):
         return f"no samples: this machine lets no program look into another (kernel.yama.ptrace_scope is {scope})"
     return None
 
@@ -65,12 +65,6 @@ def why_not(request: ProfileRequest, probe: Probe) -> str | None:
 def find(probe: Probe) -> Path | None:
     """py-spy: the one that was installed with tracetui, else the first on PATH."""
     return find_tool(probe, "py-spy", sysconfig.get_path("scripts")) or find_tool(probe, "py-spy")
-
-
-def _may_trace(probe: Probe) -> bool:
-    """Whether this process has CAP_SYS_PTRACE."""
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)", probe.text("proc/self/status") or "", re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) >> _SYS_PTRACE & 1)
 
 
 class Sampler:
@@ -100,7 +94,8 @@ class Sampler:
             if _BEGUN.search(self._said()):
                 self._say(rate_hz=self._rate)
             elif not self._runs.is_alive():
-                self._refuse(self._problem())
+                self._stop()
+                self._say(refused=self._problem())
         elif self._rates and _BEHIND.search(self._said()):
             self._stop()
             self._answer.unlink(missing_ok=True)  # the child asks again
@@ -174,10 +169,6 @@ class Sampler:
         if self._runs is not None:
             self._runs.join()
         self._runs = None
-
-    def _refuse(self, why: str) -> None:
-        self._stop()
-        self._say(refused=why)
 
     def _say(self, **what: object) -> None:
         scratch = self._answer.with_name(f".{ANSWER}")

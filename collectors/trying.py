@@ -196,6 +196,8 @@ class Trying:
         """What the first steps told of the program (`child.outside.Outside`)."""
         self.rows: list[Row] = []
         self.together: Row | None = None
+        self.switched_together: Row | None = None
+        """What was put together in one process, also where `together` has become more."""
         self.not_joined: list[Change] = []
         """What was to be put together when the time was used up."""
         self._chain = AS_IT_WAS
@@ -327,7 +329,7 @@ class Trying:
         row.switched = not base
         row.turns = [(before, after) for before, after in turns if after.steps and before.steps]
         if row.turns:
-            self.together = row
+            self.together = self.switched_together = row
             self._keep(self._whole_proof(row))
 
     def _row(self, name: str) -> Row:
@@ -450,7 +452,7 @@ class Trying:
             if self._keeps(self.together):
                 best = self.together
             elif self.results_of(self.together)["alike"] == "differ":
-                self.together = None
+                self.together = self.switched_together = None
         for names in self._candidates(best, good):
             added = [name for name in names if name not in best.names]
             more = _of_all(*best.names, *added)
@@ -717,10 +719,15 @@ class Trying:
 
     def proofs(self) -> list[dict[str, Any]]:
         """What was measured, as `parsers.runs.proofs.Proof` reads it: each change, then those together."""
-        rows = [row for row in [*self.rows, self.together] if row is not None and (row.turns or row.problem)]
+        together = (
+            [self.together] if self.switched_together is self.together else [self.switched_together, self.together]
+        )
+        rows = [row for row in [*self.rows, *together] if row is not None and (row.turns or row.problem)]
         return list(map(self._whole_proof, rows))
 
     def _whole_proof(self, row: Row) -> dict[str, Any]:
+        # findings said it of the change by itself, in the program as it was
+        claims = self._request.claims.get(row.names[0], ()) if len(row.names) == 1 and not row.beside else ()
         return {
             "options": {},
             "command": list(masked(self._request.command)),
@@ -733,17 +740,13 @@ class Trying:
             "beside": [BY_NAME[name].title for name in row.beside],
             "write": [change.write for change in row.changes],
             "risks": [change.risk for change in row.changes if change.risk],
-            "claims": to_builtins(self._claims_of(row)),
+            "claims": to_builtins(claims),
             "explanation": row.problem if not row.turns else None,
             **self.figures_of(row),
             "compared": self.results_of(row) if row.processes else None,
             "memory_bytes": _most(before.memory for before, _ in row.turns),
             "changed_memory_bytes": _most(after.memory for _, after in row.turns),
         }
-
-    def _claims_of(self, row: Row) -> tuple[Claim, ...]:
-        """What findings said of the change by itself, in the program as it was."""
-        return self._request.claims.get(row.names[0], ()) if len(row.names) == 1 and not row.beside else ()
 
 
 def distance(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float] | None:

@@ -223,7 +223,8 @@ class Workload:
     def _run(self, batch: Any) -> Any:
         """The work of a step; returns its output, in training its loss."""
         if self.options["compile_mode"] in GRAPHING_MODES:
-            _begin_compiled_step()
+            # what earlier steps put out may be written over
+            getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin", lambda: None)()
         if self.train:
             return self._train(batch)
         with torch.inference_mode(), self.ranges(FORWARD), self._cast():
@@ -286,13 +287,6 @@ def _compiled(model: Any, mode: str | None) -> Any:
     if not hasattr(torch, "compile"):
         raise ModelError(f"torch {torch.__version__} has no torch.compile; 2.0 and later have")
     return torch.compile(model) if mode is None else torch.compile(model, mode=mode)
-
-
-def _begin_compiled_step() -> None:
-    """Tells the CUDA graphs of reduce-overhead that outputs of earlier steps may be written over."""
-    begin = getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin", None)
-    if begin is not None:
-        begin()
 
 
 def _optimizer(groups: list[dict[str, Any]], kind: str | None, in_graph: bool) -> Any:

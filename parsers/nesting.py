@@ -209,17 +209,13 @@ _MANY = 8
 """From one row in so many on, all rows together find their ancestors faster than each of these climbs to its own."""
 
 
-def _climbed(above: Ints) -> Ints:
-    """Where each row gets that goes on to the row given for it until that is itself; the last row is no row's (-1)."""
-    while ((further := above[above]) != above).any():
-        above = further
-    return above
-
-
 def nearest(parent: Ints, wanted: Bools, rows: Ints) -> Ints:
     """For each of `rows`, the row itself or its closest ancestor for which `wanted` is true, or -1."""
     if rows.size * _MANY > parent.size:
-        return _climbed(np.append(np.where(wanted, np.arange(parent.size), parent), NONE))[rows]
+        above = np.append(np.where(wanted, np.arange(parent.size), parent), NONE)  # the last row is no row's
+        while ((further := above[above]) != above).any():
+            above = further
+        return above[rows]
     found: Ints = rows.copy()
     live = np.flatnonzero(found >= 0)
     while live.size:

@@ -31,11 +31,10 @@ from machine_trees import (
 
 from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import recording as machine
-from tracetui.collectors.machine import sampler as sampler_module
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.probe import Probe, Ran, find_tool, run_command, tool_version, version_numbers
-from tracetui.collectors.machine.sampler import Lines, Nvml, Sampler
+from tracetui.collectors.machine.recording import Lines, Sampler
 from tracetui.parsers.runs.manifest import SCHEMA, parse
 
 
@@ -270,58 +269,6 @@ def test_a_query_that_always_refuses_ends(tmp_path: Path) -> None:
     assert machine_smi.query(Probe(tmp_path, tools), machine_smi.STATE_FIELDS) == []
 
 
-class FakeNvml:
-    """NVML's Python module with a GPU that does not know some questions."""
-
-    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_CLOCK_GRAPHICS, NVML_TEMPERATURE_GPU = 1, 2, 0, 0
-
-    def nvmlInit(self) -> None:
-        """Does nothing."""
-
-    def nvmlDeviceGetCount(self) -> int:
-        return 1
-
-    def nvmlDeviceGetHandleByIndex(self, n: int) -> str:
-        return f"gpu {n}"
-
-    def nvmlDeviceGetClockInfo(self, gpu: str, kind: int) -> int:
-        return {1: 1755, 2: 2619}[kind]
-
-    def nvmlDeviceGetUtilizationRates(self, gpu: str) -> SimpleNamespace:
-        return SimpleNamespace(gpu=97, memory=31)
-
-    def nvmlDeviceGetPowerUsage(self, gpu: str) -> int:
-        raise RuntimeError("Not Supported")
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, gpu: str) -> int:
-        return 4
-
-    def nvmlDeviceGetPerformanceState(self, gpu: str) -> int:
-        return 2
-
-
-def test_nvml_where_it_is_installed() -> None:
-    nvml = Nvml.open(lambda name: FakeNvml())
-    assert nvml is not None
-    (gpu,) = nvml.states()
-    assert (gpu.clock_hz, gpu.memory_clock_hz, gpu.load_percent) == (1755 * MHZ, 2619 * MHZ, 97.0)
-    assert (gpu.power_mw, gpu.max_clock_hz, gpu.memory_used_bytes, gpu.temperature_c) == (None, None, None, None)
-    assert (gpu.throttle_reasons, gpu.pstate) == (("sw_power_cap",), "P2")
-    nvml.close()
-
-
-def test_nvml_that_is_missing_or_finds_no_driver() -> None:
-    def missing(name: str) -> Any:
-        raise ImportError(name)
-
-    class NoDriver(FakeNvml):
-        def nvmlInit(self) -> None:
-            raise RuntimeError("Driver Not Loaded")
-
-    assert Nvml.open(missing) is None
-    assert Nvml.open(lambda name: NoDriver()) is None
-
-
 def test_secrets_in_a_command_are_masked() -> None:
     words = [
         "train.py", "--hf-token", "hf_abc", "--max-tokens", "512", "--tokenizer", "gpt2", "--api-key=xyz", "--epochs",
@@ -443,7 +390,7 @@ def test_a_sample_that_takes_long_is_taken_seldom(monkeypatch: pytest.MonkeyPatc
         now[0] += took
         return 1
 
-    monkeypatch.setattr(sampler_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(machine, "time", SimpleNamespace(monotonic=lambda: now[0]))
     sampler: Sampler[int] = Sampler(take, interval_s=0.5)
     sampler._stopping = Stop()
     sampler._watch()
@@ -469,8 +416,7 @@ def test_watching_a_jetson_merges_tegrastats(tmp_path: Path) -> None:
     assert not any(command[0] == "nvpmodel" for command in tools.asked), "a sample starts no program"
 
 
-def test_watching_a_desktop_keeps_one_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.Nvml, "open", staticmethod(lambda: None))
+def test_watching_a_desktop_keeps_one_nvidia_smi(tmp_path: Path) -> None:
     started: list[list[str]] = []
 
     class Printed(Lines):
@@ -522,7 +468,7 @@ def test_the_program_that_prints_ends_with_a_killed_parent(tmp_path: Path) -> No
     note = tmp_path / "pid"
     script = (
         "import os, pathlib, signal, sys, time\n"
-        "from tracetui.collectors.machine.sampler import Lines\n"
+        "from tracetui.collectors.machine.recording import Lines\n"
         "lines = Lines([sys.executable, '-c', 'import time; print(1); time.sleep(600)'])\n"
         "while not lines.last(600): time.sleep(0.01)\n"
         "pathlib.Path(sys.argv[1]).write_text(str(lines._process.pid))\n"

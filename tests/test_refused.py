@@ -10,7 +10,7 @@ from sample_runs import recorded
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.runs.refused import refused
+from tracetui.parsers.runs.detect import refused
 
 
 @pytest.mark.parametrize(

@@ -539,6 +539,19 @@ def test_what_gained_in_one_process_is_put_together_there_and_needs_none_of_its_
     assert (proof["changed_ns"], proof["one_process"]) == (pytest.approx(4.1 * MS), True)
 
 
+def test_what_was_together_in_one_process_stays_a_row_where_more_was_put_together_in_processes():
+    blocks = [
+        (None, 10), ("bf16", 5), (None, 10), ("compile", 10), (None, 10),
+        (None, 5, "bf16"), ("compile", 4, "bf16"), (None, 5, "bf16"),
+        (None, 10.2), ("bf16+compile", 4), (None, 10), ("bf16+compile", 4.2), (None, 10),
+    ]  # fmt: skip
+    answers = {"workers": turn(9), "workers+bf16+compile": turn(3), "bf16": turn(5)}
+    program = in_one(answers, [(told(*blocks), None)], ("workers", "bf16", "compile"), join=("bf16",))
+    assert program.together is not None
+    last = [(proof["changes"], proof["one_process"]) for proof in program.proofs()[-2:]]
+    assert last == [(["bf16", "compile"], True), (["workers", "bf16", "compile"], False)]
+
+
 def test_what_gained_beside_a_change_that_its_process_began_with_is_put_together_with_that():
     blocks = [
         (None, 4), ("set_to_none", 3), (None, 4),

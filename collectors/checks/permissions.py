@@ -30,18 +30,12 @@ def checks(machine: Machine) -> list[Check]:
     return [_counters(machine)]
 
 
-def capabilities(machine: Machine) -> int:
-    """The effective capabilities of this process, one bit each."""
-    match = re.search(r"^CapEff:\s*([0-9a-fA-F]+)", machine.probe.text("proc/self/status") or "", re.MULTILINE)
-    return int(match[1], 16) if match else 0
-
-
 def _counters(machine: Machine) -> Check:
     params = machine.probe.text("proc/driver/nvidia/params")
     match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", params or "", re.MULTILINE)
     if match and match[1] == "0":
         return Check(GROUP, "counters", OK, "open to every user")
-    held = capabilities(machine)
+    held = machine.probe.capabilities
     if held >> CAP_SYS_ADMIN & 1:
         return Check(GROUP, "counters", OK, "allowed: CAP_SYS_ADMIN" + (" (root)" if machine.is_root else ""))
     if held >> CAP_PERFMON & 1 and version_numbers(machine.driver) >= PERFMON_DRIVER:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check, Machine
 from tracetui.collectors.machine.probe import find_tool, nsys_in_ncu, tool_version, version_numbers
 from tracetui.models.needs import MAMBA, TIMM, TORCH
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GROUP, PROFILERS = "Python and torch", "Profilers"
 OLDEST_PYTHON = (3, 8)
@@ -159,9 +163,8 @@ def _mamba(machine: Machine) -> Check:
     if machine.python.torch is None:
         return Check(GROUP, "mamba backend", SKIPPED, "no torch")
     if all(said.values()) and not broken:
-        return Check(
-            GROUP, "mamba backend", OK, f"mamba-ssm {said['mamba_ssm']}, causal-conv1d {said['causal_conv1d']}"
-        )
+        text = f"mamba-ssm {said['mamba_ssm']}, causal-conv1d {said['causal_conv1d']}"
+        return Check(GROUP, "mamba backend", OK, text)
     if not machine.has_gpu:
         return Check(
             GROUP, "mamba backend", SKIPPED, "the reference in plain PyTorch; no NVIDIA GPU to run the other on"
@@ -185,19 +188,9 @@ def _timm(machine: Machine) -> Check:
 
 
 def _nsys(machine: Machine) -> Check:
-    tool = find_tool(machine.probe, "nsys", machine.environment.get("PATH", ""))
-    if tool is None:
-        if not machine.has_gpu:
-            return Check(PROFILERS, "nsys", SKIPPED, "not found; no NVIDIA GPU to profile")
-        if part := nsys_in_ncu(machine.probe):
-            said = f"only the part in Nsight Compute ({part}), which leaves its reports unfinished"
-            return Check(PROFILERS, "nsys", WARN, said, _install(machine, "nsight-systems"))
-        return Check(
-            PROFILERS, "nsys", WARN, "not found: --tool nsys can't be used", _install(machine, "nsight-systems")
-        )
-    found = tool_version(machine.probe, tool)
-    if found is None:
-        return Check(PROFILERS, "nsys", FAIL, f"{tool} does not start", _install(machine, "nsight-systems"))
+    tool, found = _profiler(machine, "nsys", "nsight-systems")
+    if isinstance(found, Check):
+        return found
     if version_numbers(found) < OLDEST_NSYS:
         said = f"{found} at {tool}: too old, it writes .qdrep and lacks options"
         return Check(PROFILERS, "nsys", WARN, said, _install(machine, "nsight-systems"))
@@ -205,20 +198,28 @@ def _nsys(machine: Machine) -> Check:
 
 
 def _ncu(machine: Machine) -> Check:
-    tool = find_tool(machine.probe, "ncu", machine.environment.get("PATH", ""))
-    if tool is None:
-        if not machine.has_gpu:
-            return Check(PROFILERS, "ncu", SKIPPED, "not found; no NVIDIA GPU to profile")
-        return Check(PROFILERS, "ncu", WARN, "not found: --tool ncu can't be used", _install(machine, "nsight-compute"))
-    found = tool_version(machine.probe, tool)
-    if found is None:
-        return Check(PROFILERS, "ncu", FAIL, f"{tool} does not start", _install(machine, "nsight-compute"))
+    tool, found = _profiler(machine, "ncu", "nsight-compute")
+    if isinstance(found, Check):
+        return found
     volta = any(device.compute_capability == VOLTA for device in machine.devices)
     if volta and version_numbers(found)[:2] > LAST_NCU_FOR_VOLTA:
-        return Check(
-            PROFILERS, "ncu", FAIL, f"{found} at {tool} no longer profiles Volta", "install Nsight Compute 2025.2"
-        )
+        said = f"{found} at {tool} no longer profiles Volta"
+        return Check(PROFILERS, "ncu", FAIL, said, "install Nsight Compute 2025.2")
     return Check(PROFILERS, "ncu", OK, f"{found} at {tool}")
+
+
+def _profiler(machine: Machine, name: str, package: str) -> tuple[Path | None, str | Check]:
+    """Where the program is, and its version or what keeps it from being used."""
+    tool, install = find_tool(machine.probe, name, machine.environment.get("PATH", "")), _install(machine, package)
+    if tool is not None:
+        found = tool_version(machine.probe, tool)
+        return tool, found or Check(PROFILERS, name, FAIL, f"{tool} does not start", install)
+    if not machine.has_gpu:
+        return None, Check(PROFILERS, name, SKIPPED, "not found; no NVIDIA GPU to profile")
+    said = f"not found: --tool {name} can't be used"
+    if name == "nsys" and (part := nsys_in_ncu(machine.probe)):
+        said = f"only the part in Nsight Compute ({part}), which leaves its reports unfinished"
+    return None, Check(PROFILERS, name, WARN, said, install)
 
 
 def _install(machine: Machine, name: str) -> str:

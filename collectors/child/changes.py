@@ -145,7 +145,9 @@ def _channels_last(hand: Hand) -> None:
                 if parameter.grad is not None:
                     parameter.grad = parameter.grad.contiguous(memory_format=layout)
                 for state in [each.state[parameter] for each in hand.optimizers if parameter in each.state]:
-                    alike = {name: value for name, value in state.items() if _shape(value) == parameter.shape}
+                    alike = {
+                        name: value for name, value in state.items() if getattr(value, "shape", None) == parameter.shape
+                    }
                     state.update({name: value.contiguous(memory_format=layout) for name, value in alike.items()})
 
     def change(module: Any) -> None:
@@ -468,10 +470,6 @@ def can_fuse(optimizer: Any) -> bool:
     used = [each for group in optimizer.param_groups for each in group["params"]]
     torchs = type(optimizer).__module__.startswith("torch.optim")
     return torchs and "fused" in optimizer.defaults and all(each.is_floating_point() for each in used)
-
-
-def _shape(value: Any) -> Any:
-    return getattr(value, "shape", None)
 
 
 def copies_to_gpu(function: Any, args: Any, named: Any) -> bool:

@@ -19,13 +19,14 @@ def software() -> dict[str, Any]:
     """Versions of Python, of torch and of what torch was built with; null for what is missing."""
     import torch
 
+    cudnn = quietly(lambda: torch.backends.cudnn.version())
     return {
         "python": platform.python_version(),
         "python_executable": sys.executable,
         "torch": torch.__version__,
         "torch_git": getattr(torch.version, "git_version", None),
         "cuda_runtime": getattr(torch.version, "cuda", None),
-        "cudnn": _text(quietly(lambda: torch.backends.cudnn.version())),
+        "cudnn": None if cudnn is None else str(cudnn),
         "triton": _version("triton"),
         "timm": _version("timm"),
         "mamba_ssm": _version("mamba_ssm"),
@@ -112,10 +113,6 @@ def devices() -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
 
 
 def _version(package: str) -> str | None:

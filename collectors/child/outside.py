@@ -367,9 +367,7 @@ def _epsilon(facts: dict[str, Any], types: list[Any]) -> float:
     used = {torch.finfo(each).eps for each in types if each.is_floating_point}
     if facts["autocast"]:
         used.add(torch.finfo(torch.bfloat16).eps)
-    if facts["cuda"] and (
-        facts["precision"] != "highest" or (facts["convolutions"] and torch.backends.cudnn.allow_tf32)
-    ):
+    if facts["cuda"] and (facts["precision"] != "highest" or (facts["convolutions"] and _convolves_in_tf32())):
         used.add(2.0**-10)
     return float(max(used, default=torch.finfo(torch.float32).eps))
 

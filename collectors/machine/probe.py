@@ -98,6 +98,12 @@ class Probe:
         except OSError:
             return []
 
+    @property
+    def capabilities(self) -> int:
+        """The effective capabilities of this process, one bit each."""
+        match = re.search(r"^CapEff:\s*([0-9a-fA-F]+)", self.text("proc/self/status") or "", re.MULTILINE)
+        return int(match[1], 16) if match else 0
+
     def exists(self, name: str) -> bool:
         """Whether this file or folder exists."""
         try:

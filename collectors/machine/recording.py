@@ -6,18 +6,25 @@ The keys are those of `parsers/runs/manifest.py`.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import hashlib
 import os
 import platform
 import secrets
+import signal
 import socket
+import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -27,7 +34,6 @@ from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, find_tool, run_command, tool_version
-from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
 from tracetui.parsers.runs.manifest import GpuState, Identity, MemoryClock, PowerState, Rail, Software
 from tracetui.parsers.tegrastats.lines import Line, parse
 
@@ -113,11 +119,145 @@ def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
     return _json(_state(Probe(root, runner), full=True))
 
 
+# --- during a run
+
+INTERVAL_S = 0.5
+MOST = 2000
+"""Samples kept; a multiple of two."""
+SHARE = 20
+"""A sample that takes one second is followed by a pause of this many seconds."""
+STOP_S = 3.0
+PR_SET_PDEATHSIG = 1
+"""From linux/prctl.h."""
+
+S = TypeVar("S")
+
+
+class Sampler(Generic[S]):
+    """Calls `take` every half second in its own thread until it is stopped, and disturbs the run little.
+
+    Samples that take long are taken less often, so that watching costs at most a twentieth of one core. Whenever there
+    are too many samples, every second one is dropped. An error costs one sample.
+    """
+
+    def __init__(self, take: Callable[[], S], interval_s: float = INTERVAL_S, most: int = MOST) -> None:
+        self._take = take
+        self._interval_s = interval_s
+        self._most = max(most - most % 2, 2)
+        self._samples: list[S] = []
+        self._stride = 1
+        self._taken = 0
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.latest: S | None = None
+        """The latest sample, even if it was thinned out."""
+
+    def start(self) -> None:
+        """Starts sampling; the first sample is taken at once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="machine sampler", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> list[S]:
+        """Stops and returns the samples, oldest first; waits at most three seconds for a sample that hangs."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(STOP_S)
+        return self.samples
+
+    @property
+    def samples(self) -> list[S]:
+        """The samples so far, evenly spread over the run."""
+        with self._lock:
+            return list(self._samples)
+
+    def _watch(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            with contextlib.suppress(Exception):  # the run continues whatever a sensor does
+                self._keep(self._take())
+            took = time.monotonic() - began
+            self._stopping.wait(max(self._interval_s - took, took * SHARE))
+
+    def _keep(self, sample: S) -> None:
+        with self._lock:
+            self.latest = sample
+            if self._taken % self._stride == 0:
+                self._samples.append(sample)
+            self._taken += 1
+            if len(self._samples) >= self._most:
+                del self._samples[1::2]
+                self._stride *= 2
+
+
+class Lines:
+    """Keeps the last lines of a program that prints one line per measurement, as tegrastats and nvidia-smi do.
+
+    The program gets a pseudo-terminal, since it would buffer what it writes to a pipe and old lines would come late.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._lines: deque[tuple[float, str]] = deque(maxlen=64)
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            screen, end = os.openpty()
+        except OSError:
+            return
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=end,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl+C goes to the run, which then stops this program
+                preexec_fn=_end_with_parent(),
+            )
+        except (OSError, ValueError):
+            os.close(screen)
+            return
+        finally:
+            os.close(end)
+        threading.Thread(target=self._read, args=(screen,), name="machine lines", daemon=True).start()
+
+    def last(self, seconds: float) -> list[str]:
+        """The lines of the last `seconds`, oldest first."""
+        oldest = time.monotonic() - seconds
+        return [line for when, line in list(self._lines) if when >= oldest]
+
+    def close(self) -> None:
+        """Ends the program."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _read(self, screen: int) -> None:
+        # reading the terminal fails when the program has ended
+        with contextlib.suppress(OSError), open(screen, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                self._lines.append((time.monotonic(), line.rstrip("\n")))
+
+
+def _end_with_parent() -> Callable[[], object] | None:
+    """Runs first in a child and makes it end when this process is killed."""
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return None
+    return partial(prctl, PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 class Watch(Sampler[Json]):
     """Samples the machine for `Power.during`; each sample is a state without what does not change in a run.
 
-    It reads a desktop GPU through NVML's Python module, else from one nvidia-smi that keeps printing, and a Jetson
-    from sysfs, with tegrastats for what sysfs lacks.
+    It reads a desktop GPU from one nvidia-smi that keeps printing, and a Jetson from sysfs, with tegrastats for what
+    sysfs lacks.
     """
 
     def __init__(
@@ -133,14 +273,13 @@ class Watch(Sampler[Json]):
         self._stream = stream
         self._period_ms = max(round(interval_s * 1000), 100)
         self._jetson = machine_jetson.is_jetson(probe)
-        self._nvml: Nvml | None = None
         self._lines: Lines | None = None
         self._fields: tuple[str, ...] = ()
         self._opened = 0.0
 
     def start(self) -> None:
         """Starts the tools that keep printing, then the samples."""
-        if self._lines is None and self._nvml is None:
+        if self._lines is None:
             self._open()
         super().start()
 
@@ -149,17 +288,12 @@ class Watch(Sampler[Json]):
         samples = super().stop()
         if self._lines is not None:
             self._lines.close()
-        if self._nvml is not None:
-            self._nvml.close()
         return samples
 
     def _open(self) -> None:
         if self._jetson:
             if tool := find_tool(self._probe, "tegrastats"):
                 self._lines = self._stream([str(tool), "--interval", str(self._period_ms)])
-            return
-        self._nvml = Nvml.open()
-        if self._nvml is not None:
             return
         # ask once which fields this nvidia-smi knows, so that the one that keeps printing is not refused
         if known := machine_smi.known_fields(self._probe, machine_smi.STATE_FIELDS):
@@ -173,13 +307,11 @@ class Watch(Sampler[Json]):
         if self._jetson:
             said = next((found for line in reversed(lines) if (found := parse(line))), None)
             return _json(_with_tegrastats(_state(self._probe, full=False), said))
-        if self._nvml is not None:
-            return _json(_state(self._probe, full=False, gpus=self._nvml.states(), source="nvml"))
         newest = {row.get("index"): row for row in machine_smi.rows("\n".join(lines), self._fields)}
         gpus = sorted((machine_smi.state(row) for row in newest.values()), key=lambda gpu: gpu.index or 0)
         if not gpus and self._fields and time.monotonic() - self._opened > STALE_S:
             gpus = machine_smi.states(self._probe)  # the one that should keep printing has ended
-        return _json(_state(self._probe, full=False, gpus=gpus, source="nvidia-smi"))
+        return _json(_state(self._probe, full=False, gpus=gpus))
 
 
 def _json(found: Struct) -> Json:
@@ -187,7 +319,7 @@ def _json(found: Struct) -> Json:
     return values
 
 
-def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, source: str = "") -> PowerState:
+def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None) -> PowerState:
     """The machine's state now; a sample leaves out what does not change in a run."""
     jetson = machine_jetson.is_jetson(probe)
     sources = ["sysfs"]
@@ -203,12 +335,9 @@ def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, sour
             pinned = machine_jetson.clocks_are_pinned(probe, gpu)
             sources += ["nvpmodel"] if mode != (None, None) else []
     elif gpus is None:
-        nvml = Nvml.open() if probe.root == ROOT else None
-        gpus, source = (nvml.states(), "nvml") if nvml else (machine_smi.states(probe), "nvidia-smi")
-        if nvml:
-            nvml.close()
-    if source and gpus:
-        sources.append(source)
+        gpus = machine_smi.states(probe)
+    if gpus and not jetson:
+        sources.append("nvidia-smi")
     return PowerState(
         time_unix_ns=time.time_ns(),
         monotonic_ns=time.monotonic_ns(),

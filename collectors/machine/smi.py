@@ -202,15 +202,11 @@ def _enabled(text: str | None) -> bool | None:
 
 
 def _reasons(text: str | None) -> tuple[str, ...] | None:
+    """The names of the bits that are set; a bit without a name is given as its number."""
     try:
         bits = int(word(text) or "", 0)
     except ValueError:
         return None
-    return reasons(bits)
-
-
-def reasons(bits: int) -> tuple[str, ...]:
-    """The names of the bits that are set; a bit without a name is given as its number."""
     known = tuple(name for bit, name in REASONS.items() if bits & bit)
     rest = bits & ~sum(REASONS)
     return (*known, hex(rest)) if rest else known

@@ -86,7 +86,8 @@ class _Copy:
             elif (start := header_start(line)) >= 0:
                 self._columns = [name.strip() for name in _fields(line[start:])]
                 self._redactor.count(OUTPUT, bool(start))
-                out.append(self._header(line[start:]))
+                new = [self._redactor.value(name) for name in self._columns]
+                out.append(line[start:] if new == self._columns else _line(new))
             elif (tool := _TOOL_LINE.match(line)) or any(part in line for part in _TELLING):
                 # a file that was cut off ends in the middle of a line
                 is_cut = tool is not None and position == len(lines)
@@ -94,10 +95,6 @@ class _Copy:
             else:
                 out.append(self._other(line))
         return out
-
-    def _header(self, line: str) -> str:
-        new = [self._redactor.value(name) for name in self._columns]
-        return line if new == self._columns else _line(new)
 
     def _other(self, line: str) -> str:
         """Scrubs a line of the program, which a row may follow, or a row of a table that was saved without quotes."""

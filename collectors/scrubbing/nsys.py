@@ -162,8 +162,9 @@ class _Scrub:
                 self._exports(table)
             elif any(part in upper for part in NETWORK):
                 self._empty(table, "network address")
+            if {"localTime", "utcTime"} <= set(self._columns[table]):  # the hour tells where it was made
+                self._connection.execute(f"UPDATE {quoted(table)} SET localTime=utcTime")
         self._contents()
-        self._local_time()
         self._other_processes()
         for table, columns in self._columns.items():
             texts = self._with_texts(table, columns)
@@ -275,12 +276,6 @@ class _Scrub:
 
     def _name(self, text: str) -> str:
         return self._redactor.value(text) if is_environment(text) else self._redactor.name(text)
-
-    def _local_time(self) -> None:
-        """The hour on the recording's clock tells where it was made."""
-        for table, columns in self._columns.items():
-            if {"localTime", "utcTime"} <= set(columns):
-                self._connection.execute(f"UPDATE {quoted(table)} SET localTime=utcTime")
 
     def _other_processes(self) -> None:
         """Numbers the names of processes in which nothing was recorded: those of other people, or of the system."""

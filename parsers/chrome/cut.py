@@ -39,7 +39,7 @@ from tracetui.parsers.tally import Tally
 from tracetui.parsers.written import refuse, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -528,16 +528,10 @@ def _around(events: Outline, duration: Ints, candidates: Bools, lane: Ints, time
         nesting = nest(number, events.start[rows], duration[rows], clock)
         asked = np.minimum(np.searchsorted(lanes, lane), lanes.size - 1)
         at = nesting.innermost_at(np.where(lanes[asked] == lane, asked, -1), time)
-        for up in _upwards(at, nesting.parent):
-            found[rows[up]] = True
+        while (at := np.unique(at[at >= 0])).size:  # then what encloses them, level by level
+            found[rows[at]] = True
+            at = nesting.parent[at]
     return found
-
-
-def _upwards(at: Ints, parent: Ints) -> Iterable[Ints]:
-    """Yields these rows, then the events that enclose them, level by level."""
-    while (at := np.unique(at[at >= 0])).size:
-        yield at
-        at = parent[at]
 
 
 LEVEL = 2

@@ -104,7 +104,8 @@ class Collector:
         elif phase in ("s", "f") and category_of(event) in ("fwdbwd", "forward_backward"):
             self._flow(event)
         elif phase == "C":
-            self._counter(event)
+            if (time := self._time(event)) is not None:
+                self._samples(event, time, str(event.get("name", "")), NULL)
         elif phase in ("B", "E"):
             if (time := self._time(event)) is not None:
                 thread = _said(event.get("pid")), _said(event.get("tid"))
@@ -239,11 +240,6 @@ class Collector:
         if time is not None:
             row = {"id": self._int(event, "id"), **self._place(event), "time": time, "begins": event["ph"] == "s"}
             self._rows["flows"].append(row)
-
-    def _counter(self, event: Event) -> None:
-        time = self._time(event)
-        if time is not None:
-            self._samples(event, time, str(event.get("name", "")), NULL)
 
     def _samples(self, event: Event, time: int, name: str, counted: int) -> None:
         """Adds the numbers among an event's arguments as counters, of the kernel at this place in the file or none."""

@@ -246,8 +246,8 @@ def recovered(pieces: Sequence[object]) -> dict[str, Any] | None:
                 segments.append(piece)
             elif "action" in piece:
                 # a list already filled holds the entry, one that was cut off is still empty
-                begins = isinstance(before, list) and before is not last.get("frames") and _begins(before, piece)
-                if begins or not histories:
+                begins = isinstance(before, list) and before is not last.get("frames")
+                if not histories or (begins and (not before or before[0] is piece)):
                     histories.append([])
                 histories[-1].append(piece)
                 last, seen_entry = piece, True
@@ -260,7 +260,3 @@ def recovered(pieces: Sequence[object]) -> dict[str, Any] | None:
     if segments:
         found["segments"] = segments
     return found
-
-
-def _begins(history: list[object], entry: dict[Any, Any]) -> bool:
-    return not history or history[0] is entry

@@ -503,7 +503,8 @@ def _snapshot(path: Path, loaded: Loaded, content: int, damage: str, tally: Tall
         cause = f"{loaded.damage}; {damage}" if damage else loaded.damage
         tally.missing("rest of the pickle: it is damaged or ends early", 1, cause)
         return value
-    if isinstance(value, list) and _are_segments(value) and value:
+    is_segment = [isinstance(item, dict) and {"total_size", "blocks"} <= item.keys() for item in as_list(value)]
+    if is_segment and all(is_segment):
         # torch.cuda.memory_snapshot(), the older form without a history
         return {"segments": value}
     if isinstance(value, dict) and any(isinstance(value.get(key), list) for key in ("segments", "device_traces")):
@@ -520,10 +521,6 @@ def _described(value: object) -> str:
     if isinstance(value, (list, tuple, set)):
         return f"a {type(value).__name__} of {len(value):,}"
     return f"one {type(value).__name__}"
-
-
-def _are_segments(value: list[Any]) -> bool:
-    return all(isinstance(item, dict) and "total_size" in item and "blocks" in item for item in value)
 
 
 def _trace(path: Path, size: int, content: int, snapshot: dict[str, Any], tally: Tally) -> Trace:

@@ -310,7 +310,7 @@ def _suffixes(items: list[str | Group], at: int, name: Name) -> int:
             part.arguments = _parts(items[at])
             part.plain = False
             at += 1
-        elif _is_group(items, at, "[") and (group := items[at]) and isinstance(group, Group) and _is_tag(group):
+        elif isinstance(group := items[at], Group) and group.kind == "[" and group.items[:1] in (["abi"], ["clone"]):
             at += 1
         elif _is_group(items, at, "("):
             after = at + 1
@@ -323,10 +323,6 @@ def _suffixes(items: list[str | Group], at: int, name: Name) -> int:
         else:
             return at
     return at
-
-
-def _is_tag(group: Group) -> bool:
-    return bool(group.items) and group.items[0] in ("abi", "clone")
 
 
 def _parts(item: str | Group) -> tuple[str, ...]:

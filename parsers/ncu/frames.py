@@ -384,7 +384,7 @@ def _long(table: Table, rows: list[int], tally: Tally) -> pl.DataFrame:
             "device_row": pl.Series(rows, dtype=schema.RowId),
             "section": section,
             "metric": rule,
-            "unit": _none_if_empty(_texts(table, "Estimated Speedup Type").str.strip_chars()),
+            "unit": _texts(table, "Estimated Speedup Type").str.strip_chars().replace("", None),
             "value": speedup,
             "text": _texts(table, "Rule Description"),
         }
@@ -459,10 +459,6 @@ def _times(value: pl.Series, factors: np.ndarray[tuple[int, ...], np.dtype[np.fl
     factor = pl.Series(factors)
     exact: pl.Series = (value * factor).round_sig_figs(15).fill_nan(None)
     return pl.select(pl.when(factor == 1).then(value).otherwise(exact)).to_series()
-
-
-def _none_if_empty(texts: pl.Series) -> pl.Series:
-    return pl.select(pl.when(texts != "").then(texts)).to_series()
 
 
 def _repeated(value: str | None, dtype: pl.DataType | type[pl.DataType], size: int) -> pl.Series:

@@ -85,7 +85,9 @@ def _has_table(text: str) -> bool:
     # a job of a thousand ranks looks at a thousand files: words are found a hundred times as fast as patterns
     if '"Source",' in text and SOURCE_PAGE.search(text) is not None:
         return True
-    return any(word in text for word in _TABLE_WORDS) and any(header_start(line) >= 0 for line in _candidates(text))
+    if not any(word in text for word in _TABLE_WORDS):
+        return False
+    return any(header_start(line) >= 0 for line in text.split("\n") if " Name" in line or "Invocations" in line)
 
 
 def decode(content: bytes) -> str:
@@ -132,7 +134,3 @@ def header_start(line: str) -> int:
     if found is None:  # a table that was saved again may start with another of its columns
         return 0 if _ID.search(line) else -1
     return found.start() if found.re is _QUOTED_ID else len(line) - len(line.lstrip())
-
-
-def _candidates(text: str) -> list[str]:
-    return [line for line in text.split("\n") if " Name" in line or "Invocations" in line]

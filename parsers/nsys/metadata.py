@@ -204,50 +204,45 @@ def _gpus(tables: SmallTables, dialect: Dialect) -> tuple[DeviceInfo, ...]:
         "id", "totalMemory", "smCount", "threadsPerWarp", "maxWarpsPerSm", "maxRegistersPerSm", "maxShmemPerSm",
         "computeMajor", "computeMinor", "maxBlocksPerSm", "clockRate", "memoryBandwidth",
     )  # fmt: skip
-    gpus = {}
     table, computed, where = dialect.gpus
     if computed:
-        blank = dict.fromkeys((*columns, "name", "gfx"))
-        rows = [blank | row for row in tables.computed(dialect, table, computed, ("name",), where)]
+        rows = tables.computed(dialect, table, computed, ("name",), where)
     else:
         rows = tables.rows(table, *columns, texts=("name",))
-    for row in rows:
-        if row["id"] is None:
-            continue
-        warps, warp = row["maxWarpsPerSm"], row["threadsPerWarp"]
-        major, minor = row["computeMajor"], row["computeMinor"]
-        gpus[row["id"]] = DeviceInfo(
-            id=row["id"],
-            name=row["name"],
-            compute_capability=None if major is None or minor is None else f"{major}.{minor}",
-            architecture=_gfx(row.get("gfx")),
-            sm_count=row["smCount"],
-            memory_bytes=row["totalMemory"],
-            max_threads_per_sm=None if warps is None or warp is None else warps * warp,
-            warp_size=warp,
-            registers_per_sm=row["maxRegistersPerSm"],
-            shared_memory_per_sm=row["maxShmemPerSm"],
-            max_blocks_per_sm=row["maxBlocksPerSm"],
-            clock_hz=row["clockRate"] or None,
-            memory_bandwidth=row["memoryBandwidth"] or None,
-        )
+    gpus = {row["id"]: gpu_of(row) for row in rows if row["id"] is not None}
     return tuple(gpus[number] for number in sorted(gpus))
+
+
+def gpu_of(row: Mapping[str, Any]) -> DeviceInfo:
+    """A GPU by the words of nsys's table for its properties; what is not said is null."""
+    warps, warp = row.get("maxWarpsPerSm"), row.get("threadsPerWarp")
+    major, minor = row.get("computeMajor"), row.get("computeMinor")
+    return DeviceInfo(
+        id=row["id"],
+        name=row.get("name") or None,
+        compute_capability=None if major is None or minor is None else f"{major}.{minor}",
+        architecture=_gfx(row.get("gfx")),
+        sm_count=row.get("smCount"),
+        memory_bytes=row.get("totalMemory"),
+        max_threads_per_sm=warps * warp if warps and warp else None,
+        warp_size=warp,
+        registers_per_sm=row.get("maxRegistersPerSm"),
+        shared_memory_per_sm=row.get("maxShmemPerSm"),
+        max_blocks_per_sm=row.get("maxBlocksPerSm"),
+        clock_hz=row.get("clockRate") or None,
+        memory_bandwidth=row.get("memoryBandwidth") or None,
+    )
 
 
 def gpu_of_amd(number: int, name: str | None, said: Mapping[str, Any]) -> DeviceInfo:
     """A GPU as ROCm describes an agent, in its words."""
-    warp, waves = said.get("wave_front_size"), said.get("max_waves_per_cu")
     lds, clock = said.get("lds_size_in_kb"), said.get("max_engine_clk_fcompute")
-    return DeviceInfo(
-        id=number,
-        name=name or None,
-        architecture=_gfx(said.get("gfx_target_version")),
-        sm_count=said.get("cu_count"),
-        max_threads_per_sm=warp * waves if warp and waves else None,
-        warp_size=warp,
-        shared_memory_per_sm=lds << 10 if lds else None,
-        clock_hz=clock * 1_000_000 if clock else None,
-    )
+    known = {
+        "id": number, "name": name, "smCount": said.get("cu_count"), "gfx": said.get("gfx_target_version"),
+        "threadsPerWarp": said.get("wave_front_size"), "maxWarpsPerSm": said.get("max_waves_per_cu"),
+        "maxShmemPerSm": lds << 10 if lds else None, "clockRate": clock * 1_000_000 if clock else None,
+    }  # fmt: skip
+    return gpu_of(known)
 
 
 def _gfx(version: int | None) -> str | None:

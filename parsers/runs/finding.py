@@ -450,7 +450,9 @@ def _runs_of(files: list[Candidate], kernels_of: Callable[[Candidate], frozenset
         (launched.setdefault(beside, []) if (beside / run_manifest.FILE).is_file() else loose).append(candidate)
     by_launch = list(launched.items())
     if len(by_launch) > 1:  # reading a run.json takes long
-        by_launch.sort(key=lambda entry: (-_started(entry[0]), str(entry[0])))
+        known = {folder: run_manifest.load(folder) for folder in launched}
+        started = {folder: found.identity.started_unix_ns or 0 if found else 0 for folder, found in known.items()}
+        by_launch.sort(key=lambda entry: (-started[entry[0]], str(entry[0])))
     launches: list[list[Candidate]] = []
     strays: list[list[Candidate]] = []
     for _, files in by_launch:
@@ -472,12 +474,6 @@ def _launched(files: list[Candidate]) -> tuple[list[Candidate], list[list[Candid
     return [file for file in files if file.path not in strays], beside
 
 
-def _started(folder: Path) -> int:
-    """When the run of this folder was launched, ns since 1970; 0 where its run.json does not say."""
-    manifest = run_manifest.load(folder)
-    return (manifest.identity.started_unix_ns or 0) if manifest else 0
-
-
 def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
     """The files of a folder that can be opened.
 
@@ -492,7 +488,9 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
         try:
             candidate = inspect(path)
             if candidate.kind.endswith(REPORT):
-                _check_tool(candidate)
+                from tracetui.parsers.runs.nvidia_reports import tool_for
+
+                tool_for(path)
             found.append(candidate)
         except TraceError as problem:
             bad.append(problem)
@@ -533,12 +531,6 @@ def _doubled(paths: list[Path]) -> Iterator[TraceError]:
                 more = f", and {len(again) - 1} more too" if again[1:] else ""
                 what = f"holds the same as {first.name}, byte for byte{more}"
                 yield TraceError(again[0], what, "leave one of them out, unless both are meant")
-
-
-def _check_tool(candidate: Candidate) -> None:
-    from tracetui.parsers.runs.nvidia_reports import tool_for
-
-    tool_for(candidate.path)
 
 
 def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:

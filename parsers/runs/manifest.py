@@ -247,7 +247,7 @@ class PowerState(Struct, frozen=True, gc=False):
     time_unix_ns: Whole | None = None
     monotonic_ns: Whole | None = None
     sources: tuple[str, ...] = ()
-    """What answered: `sysfs`, `nvpmodel`, `nvidia-smi`, `nvml`, `tegrastats`."""
+    """What answered: `sysfs`, `nvpmodel`, `nvidia-smi`, `tegrastats`; of earlier versions `nvml`."""
     mode_id: Whole | None = None
     """Of a Jetson: the power mode that nvpmodel names. Its name says little: compare the caps."""
     mode_name: str | None = None
