@@ -36,9 +36,10 @@ def text(value: Any) -> str | None:
 
 
 def ns(value: Any) -> int:
-    if MANY_DIGITS.search(str(value)):
-        value = Decimal(str(value)).quantize(Decimal("1e-6"), rounding="ROUND_HALF_UP")
-    return int((Decimal(str(value)) * 1000).to_integral_value(rounding="ROUND_DOWN"))
+    number = Decimal(words := str(value))
+    if MANY_DIGITS.search(words):
+        number = number.quantize(Decimal("1e-6"), rounding="ROUND_HALF_UP")
+    return int((number * 1000).to_integral_value(rounding="ROUND_DOWN"))
 
 
 def whole(value: Any) -> int:
@@ -46,10 +47,11 @@ def whole(value: Any) -> int:
     if value is None or value == "" or isinstance(value, bool):
         return NULL
     try:
-        number = int(value, 16) if str(value).lower().startswith("0x") else int(Decimal(str(value)))
+        if not isinstance(value, int):
+            value = int(value, 16) if str(value).lower().startswith("0x") else int(Decimal(str(value)))
     except (ArithmeticError, ValueError, OverflowError):
         return NULL
-    return number if -(2**63) < number < 2**63 else (number + 2**63) % 2**64 - 2**63
+    return value if -(2**63) < value < 2**63 else (value + 2**63) % 2**64 - 2**63
 
 
 def text_id(value: Any) -> int:

@@ -1,10 +1,8 @@
 """Several reports of Nsight Compute side by side: in the analysis, the reports and on the screen."""
 
-import asyncio
 import csv
 import io
 import json
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +60,6 @@ def five(tmp_path: Path) -> list[Path]:
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     assert main([str(argument) for argument in arguments]) == 0
     return capsys.readouterr().out
-
-
-def screen(drive: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(drive())
 
 
 def test_every_table_of_the_report_on_five_configurations(five: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,72 +207,60 @@ def test_text_report_of_one_recording(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_the_counters_tab(size: tuple[int, int]) -> None:
-    async def drive() -> None:
-        async with opened(recorded("ncu/vim_full_details.csv.gz"), size=size) as (app, pilot):
-            await press(pilot, "6")
-            kernels = screen_text(app)
-            assert "44 launches of 17 kernels, 303.9 µs" in kernels
-            assert "20.68 µs   36.4   38.0" in kernels
-            assert "Not collected: tensor pipe" in kernels
-            assert "ncu --import REPORT.ncu-rep --csv --page raw" in kernels
-            await press(pilot, "enter")
-            launches = screen_text(app)
-            assert "3 launches of 1 kernel" in launches
-            assert "20.38 µs" in launches
-            assert "20.77 µs" in launches
-            await press(pilot, "enter")
-            metrics = screen_text(app)
-            assert "88 metrics, 14 rules" in metrics
-            assert "gain 58.9 %, global" in metrics
-            await press(pilot, "d")
-            assert "Every scheduler is capable of issuing" in screen_text(app)
-            await press(pilot, "escape", "escape", "escape", "v")
-            assert "Profiled launches" in screen_text(app)
-            await press(pilot, "v")
-            assert "Advice of ncu" in screen_text(app)
-            assert "UncoalescedGlobalA" in screen_text(app)
-            await press(pilot, "v")
-            assert "Elapsed Cycles" in screen_text(app)
-            await press(pilot, "v")
-            assert "20.68 µs   36.4   38.0" in screen_text(app)
-
-    screen(drive)
+async def test_the_counters_tab(size: tuple[int, int]) -> None:
+    async with opened(recorded("ncu/vim_full_details.csv.gz"), size=size) as (app, pilot):
+        await press(pilot, "6")
+        kernels = screen_text(app)
+        assert "44 launches of 17 kernels, 303.9 µs" in kernels
+        assert "20.68 µs   36.4   38.0" in kernels
+        assert "Not collected: tensor pipe" in kernels
+        assert "ncu --import REPORT.ncu-rep --csv --page raw" in kernels
+        await press(pilot, "enter")
+        launches = screen_text(app)
+        assert "3 launches of 1 kernel" in launches
+        assert "20.38 µs" in launches
+        assert "20.77 µs" in launches
+        await press(pilot, "enter")
+        metrics = screen_text(app)
+        assert "88 metrics, 14 rules" in metrics
+        assert "gain 58.9 %, global" in metrics
+        await press(pilot, "d")
+        assert "Every scheduler is capable of issuing" in screen_text(app)
+        await press(pilot, "escape", "escape", "escape", "v")
+        assert "Profiled launches" in screen_text(app)
+        await press(pilot, "v")
+        assert "Advice of ncu" in screen_text(app)
+        assert "UncoalescedGlobalA" in screen_text(app)
+        await press(pilot, "v")
+        assert "Elapsed Cycles" in screen_text(app)
+        await press(pilot, "v")
+        assert "20.68 µs   36.4   38.0" in screen_text(app)
 
 
-def test_the_counters_tab_without_counters() -> None:
-    async def drive() -> None:
-        async with opened(recorded("chrome/cudagraph_replay.trace.json.gz")) as (app, pilot):
-            await press(pilot, "6")
-            assert "ncu --set full --csv --page raw --log-file counters.csv PROGRAM" in screen_text(app)
-            await press(pilot, "v", "v")
-            assert "No hardware counters here." in screen_text(app)
-
-    screen(drive)
+async def test_the_counters_tab_without_counters() -> None:
+    async with opened(recorded("chrome/cudagraph_replay.trace.json.gz")) as (app, pilot):
+        await press(pilot, "6")
+        assert "ncu --set full --csv --page raw --log-file counters.csv PROGRAM" in screen_text(app)
+        await press(pilot, "v", "v")
+        assert "No hardware counters here." in screen_text(app)
 
 
-def test_a_folder_of_reports_side_by_side_on_the_screen(five: list[Path]) -> None:
-    async def drive() -> None:
-        async with opened(five[0].parent, size=(140, 40)) as (app, pilot):
-            await press(pilot, "escape", "6", "v", "v", "v", "v")
-            text = screen_text(app)
-            assert "Side by side" in text
-            assert all(f"{means[1]:.2f} %" in text for means in UTILIZATION.values())
-
-    screen(drive)
+async def test_a_folder_of_reports_side_by_side_on_the_screen(five: list[Path]) -> None:
+    async with opened(five[0].parent, size=(140, 40)) as (app, pilot):
+        await press(pilot, "escape", "6", "v", "v", "v", "v")
+        text = screen_text(app)
+        assert "Side by side" in text
+        assert all(f"{means[1]:.2f} %" in text for means in UTILIZATION.values())
 
 
-def test_reports_side_by_side_on_the_screen(five: list[Path]) -> None:
-    async def drive() -> None:
-        async with opened(*five[:2], size=(120, 40)) as (app, pilot):
-            await press(pilot, "6", "v", "v", "v", "v")
-            text = screen_text(app)
-            assert "ncu_224_bs1_baseline" in text
-            assert "28.85 %" in text
-            assert "29.09 %" in text
-            assert "+0.24 pt" in text
-            assert "says little about a whole program" in text
-            await press(pilot, "9")
-            assert "no steps to compare" in screen_text(app)
-
-    screen(drive)
+async def test_reports_side_by_side_on_the_screen(five: list[Path]) -> None:
+    async with opened(*five[:2], size=(120, 40)) as (app, pilot):
+        await press(pilot, "6", "v", "v", "v", "v")
+        text = screen_text(app)
+        assert "ncu_224_bs1_baseline" in text
+        assert "28.85 %" in text
+        assert "29.09 %" in text
+        assert "+0.24 pt" in text
+        assert "says little about a whole program" in text
+        await press(pilot, "9")
+        assert "no steps to compare" in screen_text(app)

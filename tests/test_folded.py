@@ -1,6 +1,5 @@
 """Repeated siblings of trees share one row: which ones do, and what it says."""
 
-import asyncio
 from collections.abc import Sequence
 
 import polars as pl
@@ -93,22 +92,19 @@ def test_the_blocks_of_a_recording_add_up_in_one_row() -> None:
     assert row["calls"] == own["calls"].sum() == 72
 
 
-def test_enter_opens_repeated_modules_also_in_a_diff() -> None:
-    async def drive() -> None:
-        async with opened(FP32, FP16, size=(100, 40)) as (app, pilot):
-            await press(pilot, "5")
-            assert "Block_0-23 24 × " in screen_text(app)
-            assert "Block_14" not in screen_text(app)
-            await press(pilot, "9", "v", "v")
-            while "Block_0-23" not in str(app.view.table.current):  # type: ignore[attr-defined]
-                await press(pilot, "down")
-            folded_row = app.view.table.current  # type: ignore[attr-defined]
-            await press(pilot, "enter")
-            text = screen_text(app)
-            assert text.count("Block_") > 20
-            frame = app.view.table.view()  # type: ignore[attr-defined]
-            own = frame.filter(pl.col("short_name").str.contains(r"^Block_\d+$"))
-            assert folded_row["delta_ns"] == pytest.approx(own["delta_ns"].sum())
-            assert folded_row["a_calls"] == pytest.approx(own["a_calls"].sum())
-
-    asyncio.run(drive())
+async def test_enter_opens_repeated_modules_also_in_a_diff() -> None:
+    async with opened(FP32, FP16, size=(100, 40)) as (app, pilot):
+        await press(pilot, "5")
+        assert "Block_0-23 24 × " in screen_text(app)
+        assert "Block_14" not in screen_text(app)
+        await press(pilot, "9", "v", "v")
+        while "Block_0-23" not in str(app.view.table.current):  # type: ignore[attr-defined]
+            await press(pilot, "down")
+        folded_row = app.view.table.current  # type: ignore[attr-defined]
+        await press(pilot, "enter")
+        text = screen_text(app)
+        assert text.count("Block_") > 20
+        frame = app.view.table.view()  # type: ignore[attr-defined]
+        own = frame.filter(pl.col("short_name").str.contains(r"^Block_\d+$"))
+        assert folded_row["delta_ns"] == pytest.approx(own["delta_ns"].sum())
+        assert folded_row["a_calls"] == pytest.approx(own["a_calls"].sum())

@@ -6,6 +6,7 @@ import pickle
 import sqlite3
 import tracemalloc
 import zlib
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,6 +62,22 @@ def work(n: int) -> dict[str, Any]:
     return {"ph": "X", "cat": "cpu_op", "name": f"op{n}", "ts": 10 * n, "dur": 3, "pid": 1, "tid": 1, "args": {"n": n}}
 
 
+def of_events(folder: Path, events: Iterable[str], top: str = "") -> Trace:
+    """The trace of a file that holds these texts as its list of events."""
+    path = folder / "a.json"
+    end = "\n  ]\n}\n" if top else "\n]}"
+    path.write_text("{" + top + '"traceEvents": [\n  ' + ",\n  ".join(events) + end)
+    return opened(path)
+
+
+def on_lines(event: dict[str, Any] | str) -> str:
+    """An event whose braces have lines of their own."""
+    return "{\n    " + (event if isinstance(event, str) else json.dumps(event))[1:-1] + "\n  }"
+
+
+SCHEMA = '\n  "schemaVersion": 1,\n  '
+
+
 @pytest.fixture(params=["fast", "slow"])
 def path_of_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(chunk: object) -> Any:
@@ -73,21 +90,17 @@ def path_of_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 def test_what_is_no_event_costs_no_event_beside_it(tmp_path: Path, path_of_reading: None) -> None:
     for case in itertools.product([0, 1, 3, 6], ["[]", "1", '"text"', "null", '[{"ph": "X"}]', "{}"]):
         place, foreign = case
-        path = tmp_path / "a.json"
         events = [json.dumps(work(n)) for n in range(6)]
-        path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
-        trace = opened(path)
+        trace = of_events(tmp_path, [*events[:place], foreign, *events[place:]])
         assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)], case
         assert skipped(trace) == (0 if foreign == "{}" else 1), case
         assert trace.source.events_total == 6 + skipped(trace), case
 
 
 def test_the_rest_of_a_damaged_event_is_counted(tmp_path: Path, path_of_reading: None) -> None:
-    path = tmp_path / "a.json"
     events = [json.dumps(work(n)) for n in range(6)]
     events[3] = events[3].replace('{"ph": "X"', "")
-    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join(events) + "\n]}")
-    trace = opened(path)
+    trace = of_events(tmp_path, events)
     assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op2", "op4", "op5"]
     assert (trace.source.events_total, skipped(trace)) == (6, 1)
 
@@ -206,10 +219,8 @@ def test_what_is_no_json_costs_no_event_behind_it(tmp_path: Path, path_of_readin
         ["nul", "{", '{"ph"', '"abc', "[", "-", "==PROF== hi", '{"ph": "X", "name": "q", ', "\0\0"], [0, 2, 5]
     ):
         foreign, place = case
-        path = tmp_path / "a.json"
         events = [json.dumps(work(n)) for n in range(5)]
-        path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
-        trace = opened(path)
+        trace = of_events(tmp_path, [*events[:place], foreign, *events[place:]])
         assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(5)], case
         assert trace.source.events_total == 5 + skipped(trace), case
         # what is a bracket before another, or behind the last event, is no event
@@ -325,12 +336,10 @@ def test_shapes_of_any_type_are_read_alike_on_both_paths(tmp_path: Path, path_of
         ["Input Dims", "Input type"],
     ):
         (value, read), key = case
-        path = tmp_path / "a.json"
         events = [json.dumps({**work(n), "args": {key: "HERE", "n": n}}).replace('"HERE"', value) for n in range(3)]
-        lines = ["{\n    " + event[1:-1] + "\n  }" for event in events]
-        path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}")
         column = {"Input Dims": "input_shapes", "Input type": "input_types"}[key]
-        assert opened(path).host[column].cast(pl.String).to_list() == [read] * 3, case
+        trace = of_events(tmp_path, map(on_lines, events), top=SCHEMA)
+        assert trace.host[column].cast(pl.String).to_list() == [read] * 3, case
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -496,11 +505,9 @@ def test_what_is_no_event_before_an_empty_one_is_counted(
     tmp_path: Path, path_of_reading: None, foreign: str, place: int
 ) -> None:
     """With braces on lines of their own an empty object looked like the end of the event before it."""
-    events = ["{\n    " + json.dumps(work(n))[1:-1] + "\n  }" for n in range(6)]
+    events = [on_lines(work(n)) for n in range(6)]
     events[place:place] = [foreign] if place == 0 else [foreign, "{}"]
-    path = tmp_path / "a.json"
-    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
-    trace = opened(path)
+    trace = of_events(tmp_path, events, top=SCHEMA)
     assert (trace.source.events_total, trace.host.height, skipped(trace)) == (7, 6, 1)
 
 
@@ -539,10 +546,8 @@ def test_numbers_among_types_are_read_alike_on_both_paths(
     tmp_path: Path, path_of_reading: None, types: str, read: str
 ) -> None:
     event = json.dumps(work(1)).replace('"n": 1', f'"Input Dims": [[2]], "Input type": {types}')
-    path = tmp_path / "a.json"
-    events = ["{\n    " + text[1:-1] + "\n  }" for text in (event, json.dumps(work(2)), json.dumps(work(3)))]
-    path.write_text('{\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
-    assert opened(path).host["input_types"].cast(pl.String)[0] == read
+    trace = of_events(tmp_path, map(on_lines, (event, work(2), work(3))), top="\n  ")
+    assert trace.host["input_types"].cast(pl.String)[0] == read
 
 
 def test_a_name_in_a_schema_that_is_no_utf_8_is_scrubbed(tmp_path: Path) -> None:
@@ -582,14 +587,17 @@ def test_a_damaged_number_is_not_read_by_half(tmp_path: Path, path_of_reading: N
         ["ts", "dur", "tid"], ["16774.5ize59", "23/*.755", "43008\0\0783.02", "1.5.5", "12-3", "7x"]
     ):
         key, number = case
-        events = ["{\n    " + json.dumps(work(n))[1:-1] + "\n  }" for n in range(6)]
+        events = [on_lines(work(n)) for n in range(6)]
         told = json.dumps(work(2)[key])
         events[2] = events[2].replace(f'"{key}": {told}', f'"{key}": {number}')
-        path = tmp_path / "a.json"
-        path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
-        trace = opened(path)
+        trace = of_events(tmp_path, events, top=SCHEMA)
         assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op3", "op4", "op5"], case
         assert skipped(trace) == 1, case
+
+
+def memory_event(at: int, args: dict[str, Any]) -> dict[str, Any]:
+    place = {"ts": at, "pid": 1, "tid": 1}
+    return {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", **place, "args": args}
 
 
 def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading: None) -> None:
@@ -601,31 +609,9 @@ def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading:
         file = ChromeFile()
         file.step(1, 0, 100)
         file.step(2, 100, 200)
-        said = {
-            "Device Type": 1,
-            "Device Id": 0,
-            "Addr": 4096,
-            "Bytes": -512,
-            "Total Allocated": 2**62,
-            "Total Reserved": 0,
-        }
+        args = {"Device Type": 1, "Device Id": 0, "Addr": 4096, "Bytes": -512, "Total Allocated": 1024, key: number}
+        file.events += [memory_event(at, {"Total Reserved": 0} | args) for at in (5, 105)]
         path = file.write(tmp_path / "a.json")
-        document = json.loads(path.read_text())
-        for at in (5, 105):
-            args = said | {"Total Allocated": 1024} | {key: number}
-            document["traceEvents"].append(
-                {
-                    "ph": "i",
-                    "s": "t",
-                    "cat": "cpu_instant_event",
-                    "name": "[memory]",
-                    "ts": at,
-                    "pid": 1,
-                    "tid": 1,
-                    "args": args,
-                }
-            )
-        path.write_text(json.dumps(document))
         trace = opened(path)
         column = {"Bytes": "bytes", "Total Allocated": "allocated", "Total Reserved": "reserved"}[key]
         assert trace.memory[column].to_list() == [None, None], case
@@ -638,12 +624,9 @@ def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading:
 def test_no_number_of_bytes_is_beyond_64_bits_together_with_another(tmp_path: Path) -> None:
     file = ChromeFile()
     file.step(1, 0, 100)
-    path = file.write(tmp_path / "a.json")
-    document = json.loads(path.read_text())
     args = {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": -(2**62), "Total Allocated": 2**62}
-    document["traceEvents"].append({"ph": "i", "name": "[memory]", "ts": 5, "pid": 1, "tid": 1, "args": args})
-    path.write_text(json.dumps(document))
-    printed(path)
+    file.events.append(memory_event(5, args))
+    printed(file.write(tmp_path / "a.json"))
 
 
 @pytest.mark.parametrize("value", ["1" + "0" * 307, "-1", "1e30"])
@@ -698,12 +681,9 @@ def test_what_stands_among_the_arguments_is_no_property_of_the_event(tmp_path: P
         events[2]["args"] = {"note": "{", "more": {key: value}} if nested else {key: value, "more": {}}
         if first:
             events = [{"ph": "X", "args": event.pop("args"), **event} for event in events]
-        path = tmp_path / "a.json"
-        lines = ["{\n    " + json.dumps(event)[1:-1] + "\n  }" for event in events]
-        path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}\n")
-        fast = reader.read_chrome(path)
+        fast = of_events(tmp_path, map(on_lines, events), top=SCHEMA)
         with patch.object(reader, "scan", side_effect=Irregular("tested")):
-            slow = reader.read_chrome(path)
+            slow = opened(tmp_path / "a.json")
         for frame in ("host", "device"):
             assert getattr(fast, frame).equals(getattr(slow, frame)), case
         assert fast.host.height + fast.device.height == slow.host.height + slow.device.height >= 5, case

@@ -1,6 +1,5 @@
 """The longest gaps of a GPU, what ran in a stretch by lane, and sampled metrics as curves of the timeline."""
 
-import asyncio
 import gzip
 import re
 import sqlite3
@@ -223,22 +222,19 @@ def test_of_gaps_by_cause_the_host_is_in_the_program_s_own_function() -> None:
     assert {(cause, name): ns for cause, name, ns in found.iter_rows()} == expected
 
 
-def test_gaps_are_grouped_by_cause_on_the_screen() -> None:
-    async def drive() -> None:
-        async with opened(FP32, size=(100, 30)) as (app, pilot):
-            app.shell.show_tab("host")
-            await press(pilot, "b")
-            assert "Only the gaps can be grouped" in screen_text(app)
-            await press(pilot, "V", "V", "b")
-            text = screen_text(app)
-            assert "Gaps by cause" in text
-            assert "host_wait" in text
-            assert "vimlike.py(7): forward" in text
-            longest = app.view.table.current["longest_ns"]  # type: ignore[attr-defined]
-            await press(pilot, "enter")
-            assert app.shell.tab == "timeline"
-            assert format_ns(longest) in screen_text(app)
-            await press(pilot, "escape", "backspace")
-            assert "Longest gaps" in screen_text(app)
-
-    asyncio.run(drive())
+async def test_gaps_are_grouped_by_cause_on_the_screen() -> None:
+    async with opened(FP32, size=(100, 30)) as (app, pilot):
+        app.shell.show_tab("host")
+        await press(pilot, "b")
+        assert "Only the gaps can be grouped" in screen_text(app)
+        await press(pilot, "V", "V", "b")
+        text = screen_text(app)
+        assert "Gaps by cause" in text
+        assert "host_wait" in text
+        assert "vimlike.py(7): forward" in text
+        longest = app.view.table.current["longest_ns"]  # type: ignore[attr-defined]
+        await press(pilot, "enter")
+        assert app.shell.tab == "timeline"
+        assert format_ns(longest) in screen_text(app)
+        await press(pilot, "escape", "backspace")
+        assert "Longest gaps" in screen_text(app)

@@ -1,9 +1,8 @@
 """Rooflines: work from operators' shapes and from counters, attained shares, the chart, the reports, the tab."""
 
-import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -380,35 +379,25 @@ def test_text_and_markdown(capsys: pytest.CaptureFixture[str], name: str) -> Non
     assert capsys.readouterr().out.isascii()
 
 
-def screen(drive: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(drive())  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-def test_the_tab_without_counters(size: tuple[int, int]) -> None:
-    async def drive() -> None:
-        async with opened(recorded(VIM), size=size) as (app, pilot):
-            await press(pilot, "6")
-            text = screen_text(app)
-            assert "Roofline" in text
-            assert "by operators' shapes" in text
-            assert "FLOP/s ↑" in text
-            assert "selective_scan_fwd_kernel" in text
-            assert "FP32 66.9 TFLOP/s" in text
-
-    screen(drive)
+async def test_the_tab_without_counters(size: tuple[int, int]) -> None:
+    async with opened(recorded(VIM), size=size) as (app, pilot):
+        await press(pilot, "6")
+        text = screen_text(app)
+        assert "Roofline" in text
+        assert "by operators' shapes" in text
+        assert "FLOP/s ↑" in text
+        assert "selective_scan_fwd_kernel" in text
+        assert "FP32 66.9 TFLOP/s" in text
 
 
-def test_the_tab_with_counters() -> None:
-    async def drive() -> None:
-        async with opened(recorded("ncu/vim_full_raw.csv.gz"), size=(120, 40)) as (app, pilot):
-            await press(pilot, "6")
-            assert "FLOP/s ↑" not in screen_text(app)
-            await press(pilot, "v", "v", "v", "v")
-            text = screen_text(app)
-            assert "FLOP/s ↑" in text
-            assert "(counters, ridge 14.2 FLOP/byte)" in text
-            await press(pilot, "v")
-            assert "FLOP/s ↑" not in screen_text(app)
-
-    screen(drive)
+async def test_the_tab_with_counters() -> None:
+    async with opened(recorded("ncu/vim_full_raw.csv.gz"), size=(120, 40)) as (app, pilot):
+        await press(pilot, "6")
+        assert "FLOP/s ↑" not in screen_text(app)
+        await press(pilot, "v", "v", "v", "v")
+        text = screen_text(app)
+        assert "FLOP/s ↑" in text
+        assert "(counters, ridge 14.2 FLOP/byte)" in text
+        await press(pilot, "v")
+        assert "FLOP/s ↑" not in screen_text(app)

@@ -123,31 +123,27 @@ def test_a_port_that_is_taken_is_one_clear_line(capsys) -> None:
 
 
 @needs_server
-def test_a_browser_sees_the_screen_and_its_keys_reach_it(served) -> None:
+async def test_a_browser_sees_the_screen_and_its_keys_reach_it(served) -> None:
     import aiohttp
 
     served, token, _ = served
-
-    async def look() -> None:
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-            for path in ("/", "/ws", "/static/js/textual.js", "/?token=wrong"):
-                async with session.get(f"{served}{path}") as answer:
-                    assert answer.status == 403, path
-            async with session.get(f"{served}/?{token}") as answer:
-                page = await answer.text()
-            assert "keys.focus()" in page
-            assert "ws://127.0.0.1" in page
-            assert "googleapis" not in page, "nothing is fetched from elsewhere"
-            async with session.ws_connect(f"{served}/ws?width=80&height=24", headers={"Origin": served}) as socket:
-                await socket.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
-                await until(socket, "selective_scan_fwd_kernel")
-                for bad in ("{", "[]", "7", '["stdin", 5]', '["resize", {}]', '["ping"]', "[" * 9999):
-                    await socket.send_str(bad)
-                await socket.send_bytes(b"\xff")
-                await socket.send_str(json.dumps(["stdin", "8"]))
-                await until(socket, "[8 Findings]")
-
-    asyncio.run(look())
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        for path in ("/", "/ws", "/static/js/textual.js", "/?token=wrong"):
+            async with session.get(f"{served}{path}") as answer:
+                assert answer.status == 403, path
+        async with session.get(f"{served}/?{token}") as answer:
+            page = await answer.text()
+        assert "keys.focus()" in page
+        assert "ws://127.0.0.1" in page
+        assert "googleapis" not in page, "nothing is fetched from elsewhere"
+        async with session.ws_connect(f"{served}/ws?width=80&height=24", headers={"Origin": served}) as socket:
+            await socket.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
+            await until(socket, "selective_scan_fwd_kernel")
+            for bad in ("{", "[]", "7", '["stdin", 5]', '["resize", {}]', '["ping"]', "[" * 9999):
+                await socket.send_str(bad)
+            await socket.send_bytes(b"\xff")
+            await socket.send_str(json.dumps(["stdin", "8"]))
+            await until(socket, "[8 Findings]")
 
 
 def screens(server: int) -> list[Path]:
@@ -160,30 +156,26 @@ def screens(server: int) -> list[Path]:
 
 @needs_server
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list processes there")
-def test_a_screen_ends_soon_after_its_browser_left_amid_its_output(served) -> None:
+async def test_a_screen_ends_soon_after_its_browser_left_amid_its_output(served) -> None:
     import aiohttp
 
     served, token, server = served
-
-    async def look() -> None:
-        async with aiohttp.ClientSession() as session:
-            address, headers = f"{served}/ws?{token}", {"Origin": served}
-            for size in ("width=2000&height=24", "width=80&height=0"):
-                async with session.get(f"{address}&{size}", headers=headers) as answer:
-                    assert answer.status == 400
-            socket = await session.ws_connect(f"{address}&width=80&height=24", headers=headers, max_msg_size=0)
-            await until(socket, "selective_scan_fwd_kernel")
-            assert screens(server)
-            for size in (1999, 1998) * 8:
-                await socket.send_str(json.dumps(["resize", {"width": size, "height": size}]))
-            await socket.receive()
-            socket._response.connection.transport.abort()
-            deadline = time.monotonic() + 12
-            while screens(server) and time.monotonic() < deadline:
-                await asyncio.sleep(0.1)
-            assert screens(server) == []
-
-    asyncio.run(look())
+    async with aiohttp.ClientSession() as session:
+        address, headers = f"{served}/ws?{token}", {"Origin": served}
+        for size in ("width=2000&height=24", "width=80&height=0"):
+            async with session.get(f"{address}&{size}", headers=headers) as answer:
+                assert answer.status == 400
+        socket = await session.ws_connect(f"{address}&width=80&height=24", headers=headers, max_msg_size=0)
+        await until(socket, "selective_scan_fwd_kernel")
+        assert screens(server)
+        for size in (1999, 1998) * 8:
+            await socket.send_str(json.dumps(["resize", {"width": size, "height": size}]))
+        await socket.receive()
+        socket._response.connection.transport.abort()
+        deadline = time.monotonic() + 12
+        while screens(server) and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
+        assert screens(server) == []
 
 
 @needs_server
@@ -239,11 +231,8 @@ async def until(socket, words: str) -> None:
 @pytest.mark.parametrize(("headers", "path"), [
     ({"Origin": "http://elsewhere.example"}, "/ws"), ({"Host": "elsewhere.example"}, "/"),
 ])  # fmt: skip
-def test_pages_of_other_sites_are_refused(served, headers, path) -> None:
+async def test_pages_of_other_sites_are_refused(served, headers, path) -> None:
     import aiohttp
 
-    async def look() -> None:
-        async with aiohttp.ClientSession() as session, session.get(served[0] + path, headers=headers) as answer:
-            assert answer.status == 403
-
-    asyncio.run(look())
+    async with aiohttp.ClientSession() as session, session.get(served[0] + path, headers=headers) as answer:
+        assert answer.status == 403

@@ -483,9 +483,6 @@ def _spelled(text: str, dice: Random) -> str:
     return dice.choice((text, plain, f"{number:,f}", zeros, f"{number:E}"))
 
 
-PREFIXES = ("", "K", "M")
-
-
 def _scaled(units: list[str], records: list[list[str]], at: int, dice: Random) -> None:
     """Another prefix of a unit in bytes or seconds."""
     for names in (("byte", "Kbyte", "Mbyte"), ("ns", "us", "ms"), ("nsecond", "usecond", "msecond")):

@@ -14,7 +14,6 @@ from tracetui.parsers import Run, Trace
 
 SHARE = 0.16
 """How many inputs go the whole road; a report takes ten times as long as opening."""
-ALLOWED = frozenset("\n")
 
 
 def one_line(text: str) -> None:

@@ -1,10 +1,10 @@
 """Forty simulated jobs, twenty with a planted cause and twenty even ones: who is named, how much, and why.
 
-    python tests/planted_ranks.py make --seed 3 FOLDER     # the jobs, and what is true of them in FOLDER/truth.json
-    python tests/planted_ranks.py look FOLDER [--words]    # what is said of them, beside it, as one table
+    python benchmarks/planted_ranks.py make --seed 3 FOLDER   # the jobs, and what is true of them in FOLDER/truth.json
+    python benchmarks/planted_ranks.py look FOLDER [--words]  # what is said of them, beside it, as one table
 
 The truth is written before anything is said: ranks and sizes are drawn, what a plant took is counted by the simulation
-(`simulated_job`), what it cost is how much longer the job took than without it.
+(`tests/simulated_job.py`), what it cost is how much longer the job took than without it.
 """
 
 import argparse
@@ -20,7 +20,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simulated_job import LOADER, PER_NODE, Job, Program, ddp, experts, fsdp, launching, pipeline, tensor, two_level
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from simulated_job import (
+    LOADER,
+    PER_NODE,
+    Job,
+    Program,
+    ddp,
+    experts,
+    fsdp,
+    launching,
+    pipeline,
+    tensor,
+    two_level,
+)  # fmt: skip
 
 
 @dataclass
