@@ -142,10 +142,12 @@ def test_trap_20_ragged_details_with_rules(read: Callable[..., Trace]) -> None:
 
 def test_trap_21_raw_page_with_its_units_row(read: Callable[..., Trace]) -> None:
     names = {f"sm__metric_{number}.sum": "%" if number % 2 else "Kbyte" for number in range(470)}
-    values = [str(number) for number in range(470)]
+    names = {"memory_access_type": "", **names}  # columns may stand in any order
+    values = ["2", *(str(number) for number in range(470))]
     trace = read(ncu_file.wide_table(names, [(SAXPY, values), ("other", values)]))
     assert trace.device.height == 2
-    assert trace.counters.height == 940
+    assert trace.counters.height == 942
+    assert metric(trace, "memory_access_type", 1) == (None, "", 2.0, None)
     assert metric(trace, "sm__metric_4.sum", 1) == (None, "byte", 4000.0, None)
     assert metric(trace, "sm__metric_5.sum") == (None, "%", 5.0, None)
 

@@ -98,17 +98,9 @@ class Table:
 
     @cached_property
     def metric_columns(self) -> list[int]:
-        """The metric columns of a wide table."""
-        taken = set(self.nvtx_columns.values())
-        first = next((place for place, name in enumerate(self.header) if "__" in name), len(self.header))
-        return [
-            place
-            for place, name in enumerate(self.header)
-            if name and place not in taken and name not in IDENTITY and (place >= first or self._unit(place))
-        ]
-
-    def _unit(self, place: int) -> str:
-        return self.units[place].strip() if place < len(self.units) else ""
+        """The metric columns of a wide table: all that don't say which launch it is, in whatever order."""
+        taken = IDENTITY | {"", *(self.header[place] for place in self.nvtx_columns.values())}
+        return [place for place, name in enumerate(self.header) if name not in taken]
 
 
 @dataclass
