@@ -100,8 +100,11 @@ def within_steps(trace: Trace) -> str | None:
     """What a server's iterations are called that the profiler's steps hold several of; None where they hold none."""
     if not trace.steps.height:
         return None
-    names = trace.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))["name"].cast(pl.String)
-    told = Counter(label for name in names.drop_nulls() if (label := label_of(name)) is not None)
+    names = trace.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))["name"].drop_nulls()
+    told: Counter[str] = Counter()
+    for name, number in names.value_counts().rows():
+        if (label := label_of(name)) is not None:
+            told[label] += number
     label, number = told.most_common(1)[0] if told else (None, 0)
     return None if label is None or number <= trace.steps.height else spoken(label)
 

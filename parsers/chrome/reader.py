@@ -26,7 +26,7 @@ from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.collectives import MOST_RANKS
-from tracetui.parsers.names.people import without_home, without_users
+from tracetui.parsers.names.people import MAY_HOLD_HOME, without_home, without_users
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
@@ -293,15 +293,15 @@ def _unescape(groups: dict[str, Columns]) -> None:
     """Resolves JSON escapes in the strings that the fast path took over raw."""
     for group in groups.values():
         for column in ESCAPABLE & group.keys():
-            _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False) if "\\" in text else text)
+            _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False), r"\\")
         for column in set(JSON_TEXTS) & group.keys():
-            _rewrite(group[column], lambda text: _spelled(text) if "\\" in text else text)
+            _rewrite(group[column], _spelled, r"\\")
 
 
 def _without_homes(host: Columns) -> None:
     """Writes ``~`` for home folders: functions of Python are named by their file."""
     for column in {"name", "stack", "kernel_file"} & host.keys():
-        _rewrite(host[column], without_home)
+        _rewrite(host[column], without_home, MAY_HOLD_HOME)
 
 
 def _respace(host: Columns, only: str) -> None:
@@ -312,8 +312,7 @@ def _respace(host: Columns, only: str) -> None:
         only: a regular expression of the texts that may be spelled otherwise; empty for all of them.
     """
     for column in JSON_TEXTS:
-        if not only or categories.matching(host[column], only).any():
-            _rewrite(host[column], _spelled)
+        _rewrite(host[column], _spelled, only)
 
 
 def _spelled(text: str) -> str:
@@ -330,10 +329,10 @@ def _plain_number(text: str) -> int | float:
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 
-def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:
-    """Replaces the strings in place, all at once: one may become what another was."""
+def _rewrite(codes: Codes, plain: Callable[[str], str], only: str) -> None:
+    """Replaces the strings that match a regular expression, all at once: one may become what another was."""
     better: dict[int, str] = {}
-    for code, text in categories.texts(codes).items():
+    for code, text in categories.texts(codes[categories.matching(codes, only)]).items():
         with suppress(ValueError, RecursionError):  # what is not JSON, or nested too deeply to be, stays unchanged
             if (new := plain(text)) != text:
                 better[code] = new
