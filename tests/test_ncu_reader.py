@@ -168,6 +168,14 @@ def test_a_raw_page_without_its_units_row(read: Callable[..., Trace], saved: str
     assert [note.count for note in trace.notes if note.reason.startswith("units row")] == [1]
 
 
+def test_of_two_columns_of_one_name_the_first_counts_and_that_is_told(read: Callable[..., Trace]) -> None:
+    first, second = "gpu__time_duration.sum", "sm__x.sum"
+    text = ncu_file.wide_table({first: "ns", second: "ns"}, [("f", ["100", "1000"])]).replace(second, first)
+    trace = read(text)
+    assert trace.device["duration"].to_list() == [100]
+    assert [(note.kind, note.count, note.example) for note in trace.notes] == [("repaired", 1, first)]
+
+
 def test_metrics_on_the_command_line(read: Callable[..., Trace]) -> None:
     section = "Command line profiler metrics"
     trace = read(
