@@ -194,9 +194,8 @@ def _part_ranges(host: Columns, tally: Tally) -> None:
     """
     marks = np.flatnonzero(host["kind"] == ANNOTATION)
     labels: dict[str, int] = {}
-    number = categories.numbers(
-        host["name"][marks], lambda name: labels.setdefault(_NUMBERS.sub("#", name), len(labels))
-    )
+    names = host["name"][marks]
+    number = categories.numbers(names, lambda name: labels.setdefault(_NUMBERS.sub("#", name), len(labels)))
     group = columns.mixed(columns.mixed(host["process"][marks], host["thread"][marks]), number)
     order = np.lexsort((host["start"][marks], group))
     marks, group = marks[order], group[order]
@@ -205,10 +204,8 @@ def _part_ranges(host: Columns, tally: Tally) -> None:
     cut = marks[:-1][over]
     if cut.size:
         host["duration"][cut] = (start[1:] - start[:-1])[over]
-        example = categories.texts(host["name"][cut[:1]])
-        tally.repaired(
-            "range ended after the next one of its name began, and was cut there", cut.size, *example.values()
-        )
+        (example,) = categories.texts(host["name"][cut[:1]]).values()
+        tally.repaired("range ended after the next one of its name began, and was cut there", cut.size, example)
 
 
 def _numbered_steps(host: Columns) -> pl.DataFrame:

@@ -262,8 +262,11 @@ def _read(
         parts[name].append(group)
     resources.release_freed()
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
-    _respace(groups["host"], only="" if not reader.is_kineto else ODD_NUMBERS)
-    _without_homes(groups["host"])
+    host = groups["host"]
+    for column in JSON_TEXTS:  # as Kineto spells them, so that the same shape is the same text in every file
+        _rewrite(host[column], _spelled, ODD_NUMBERS if reader.is_kineto else "")
+    for column in {"name", "stack", "kernel_file"} & host.keys():  # functions of Python are named by their file
+        _rewrite(host[column], without_home, MAY_HOLD_HOME)
     parsed = scanned + collector.parsed
     events = Events(
         groups,
@@ -296,23 +299,6 @@ def _unescape(groups: dict[str, Columns]) -> None:
             _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False), r"\\")
         for column in set(JSON_TEXTS) & group.keys():
             _rewrite(group[column], _spelled, r"\\")
-
-
-def _without_homes(host: Columns) -> None:
-    """Writes ``~`` for home folders: functions of Python are named by their file."""
-    for column in {"name", "stack", "kernel_file"} & host.keys():
-        _rewrite(host[column], without_home, MAY_HOLD_HOME)
-
-
-def _respace(host: Columns, only: str) -> None:
-    """Spells shapes and types as Kineto does, so that the same shape is the same text in every file.
-
-    Args:
-        host: the host events; changed in place.
-        only: a regular expression of the texts that may be spelled otherwise; empty for all of them.
-    """
-    for column in JSON_TEXTS:
-        _rewrite(host[column], _spelled, only)
 
 
 def _spelled(text: str) -> str:
