@@ -17,11 +17,11 @@ from tracetui.parsers.trace import FRAMES, Trace
 
 LONGEST_NAME = 1 << 14
 """Bytes; compilers write a few thousand."""
-MOST_NAMES, MOST_NAME_BYTES = 1 << 14, 1 << 22
-"""Of kernels, all together, and of what the host did but Python's functions: some fifty rules look at each."""
+MOST_NAMES, MOST_NAME_BYTES = {"kernel": 1 << 13, "call": 1 << 14}, 1 << 22
+"""Of kernels, and of what the host did but Python's functions: some fifty rules look at each, most at kernels."""
 MOST_STEPS = 1 << 14
 MOST_DEVICES = 1 << 10
-MOST_STREAMS = 1 << 14
+MOST_STREAMS = 1 << 13
 _NAMED = ("name", "operation", "scope", "metric")
 
 
@@ -72,14 +72,17 @@ def _without(frame: pl.DataFrame, columns: Sequence[str], most: int, tally: Tall
 def _fewer_names(frame: pl.DataFrame, of: pl.Expr, noun: str, tally: Tally) -> pl.DataFrame:
     """The frame with one name for rows of one sort of all but the busiest names."""
     distinct = frame["name"].filter(frame.select(of).to_series()).unique().drop_nulls()
-    if distinct.len() <= MOST_NAMES and distinct.cast(pl.String).str.len_bytes().sum() <= MOST_NAME_BYTES:
+    if (
+        distinct.len() <= (most := MOST_NAMES[noun])
+        and distinct.cast(pl.String).str.len_bytes().sum() <= MOST_NAME_BYTES
+    ):
         return frame
     busiest = frame.filter(of & pl.col("name").is_not_null()).group_by("name", maintain_order=True)
     by_time = busiest.agg(pl.col("duration").sum(), rows=pl.len())
     by_time = by_time.sort("duration", descending=True, maintain_order=True)
     bytes_so_far = by_time["name"].cast(pl.String).str.len_bytes().cum_sum()
-    rare = by_time.filter((bytes_so_far > MOST_NAME_BYTES) | (pl.int_range(pl.len()) >= MOST_NAMES))
-    bound = f"{MOST_NAMES:,} names or {MOST_NAME_BYTES >> 20} MiB of them"
+    rare = by_time.filter((bytes_so_far > MOST_NAME_BYTES) | (pl.int_range(pl.len()) >= most))
+    bound = f"{most:,} names or {MOST_NAME_BYTES >> 20} MiB of them"
     tally.repaired(
         f"{noun} whose name is not kept: more than {bound}",
         int(rare["rows"].sum()),

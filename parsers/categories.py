@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -53,25 +53,33 @@ def decode(codes: Codes) -> pl.Series:
 
 
 def texts(codes: Codes) -> dict[int, str]:
-    """Returns the string of each distinct code, without null."""
-    distinct = np.unique(codes)
-    distinct = distinct[distinct != NULL_CODE]
-    if not distinct.size:
-        return {}
-    return dict(zip(distinct.tolist(), decode(distinct).cast(pl.String).to_list(), strict=True))
+    """Returns the string of each distinct code, ascending, without null."""
+    known = _distinct(codes)
+    return dict(zip(known.tolist(), decode(known).cast(pl.String).to_list(), strict=True))
+
+
+def numbers(codes: Codes, number: Callable[[str], int]) -> NDArray[np.int64]:
+    """A number for each string, null being empty; the function is called once per distinct string."""
+    known = texts(codes)
+    table = np.full(max(known, default=-1) + 2, number("") if (codes == NULL_CODE).any() else 0, np.int64)
+    table[list(known)] = [*map(number, known.values())]
+    found: NDArray[np.int64] = table[np.minimum(codes, np.uint32(table.size - 1))]
+    return found
 
 
 def matching(codes: Codes, pattern: str) -> NDArray[np.bool_]:
     """Which of the strings a regular expression finds something in; each distinct string is looked at once."""
-    if not codes.size:
-        return np.zeros(0, np.bool_)
-    top = int(codes.max(initial=0, where=codes != NULL_CODE))
-    seen = np.zeros(top + 2, np.bool_)
-    at = np.minimum(codes, np.uint32(top + 1))  # null, last
-    seen[at] = True
-    seen[-1] = False
-    distinct = np.flatnonzero(seen).astype(np.uint32)
-    found = decode(distinct).cast(pl.String).str.contains(pattern).to_numpy()
-    seen[distinct[~found]] = False
-    matched: NDArray[np.bool_] = seen[at]
+    known = _distinct(codes)
+    wanted = known[decode(known).cast(pl.String).str.contains(pattern).to_numpy()]
+    table = np.zeros(int(wanted.max(initial=0)) + 2, np.bool_)
+    table[wanted] = True
+    matched: NDArray[np.bool_] = table[np.minimum(codes, np.uint32(table.size - 1))]
     return matched
+
+
+def _distinct(codes: Codes) -> Codes:
+    """The codes that occur, ascending, without null."""
+    named = codes[codes != NULL_CODE]
+    seen = np.zeros(int(named.max(initial=0)) + 1, np.bool_)
+    seen[named] = True
+    return np.flatnonzero(seen).astype(np.uint32)

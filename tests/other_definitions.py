@@ -15,7 +15,7 @@ from tracetui.analysis.attribution.operator_tree import OperatorTree
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import Conventions
 from tracetui.analysis.gpu.activities import WORK, Activities, activities, by_value
-from tracetui.analysis.gpu.idle import GAPS, _causes, _frame, _Gaps, _launch_start
+from tracetui.analysis.gpu.idle import GAPS, _frame, _Gaps, _launch_start
 from tracetui.analysis.gpu.steps import StepSlots, extended, whole_file
 from tracetui.analysis.host import LAUNCHES
 from tracetui.analysis.selection import Selection
@@ -302,9 +302,8 @@ def _hta_gaps(trace: Trace, work: Activities) -> pl.DataFrame:
         for lane, among in by_value(stream[on]):
             rows = every[on][among]
             begin, duration = work.end[rows][:-1], work.start[rows][1:] - work.end[rows][:-1]
-            cause = _causes(begin, duration, called[rows][1:], unknown_may_wait=True)
-            gaps.append(_Gaps(number, lane, begin, duration, cause))
-    return _frame(gaps)
+            gaps.append(_Gaps(number, lane, begin, duration, called[rows][1:]))
+    return _frame(gaps, unknown_may_wait=True)
 
 
 def _hta_rows(sel: Selection) -> pl.DataFrame:

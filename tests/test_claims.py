@@ -267,3 +267,18 @@ def test_a_file_can_not_say_that_it_is_contradicted(folder: Path) -> None:
     assert run.manifest is not None
     assert run.manifest.contradicted is None
     assert manifest.load(folder / "nowhere") is None
+
+
+def test_files_of_a_folder_that_are_equal_are_told_once(tmp_path: Path) -> None:
+    names = ("a", "b", "c", "other", "size")
+    texts = [json.dumps({"traceEvents": [_kernel(number)]}) for number in (1, 1, 1, 2, 10)]
+    assert len(texts[0]) == len(texts[3]) < len(texts[4])
+    for name, text in zip(names, texts, strict=True):
+        (tmp_path / f"{name}.json").write_text(text)
+    told = next(line for line in open_path(tmp_path, cache=False).warnings if "holds the same" in line)
+    assert told.startswith(f"{tmp_path / 'b.json'}: holds the same as a.json, byte for byte, and 1 more too;")
+
+
+def _kernel(number: int) -> dict[str, object]:
+    place = {"device": 0, "stream": 7, "correlation": number}
+    return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2, "args": place}

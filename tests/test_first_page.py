@@ -8,6 +8,7 @@ import pytest
 from laid_out import report_markdown, report_text
 from msgspec import convert
 from msgspec.structs import replace
+from ncu_file import wide_table
 from nsys_file import NsysFile
 from sample_runs import VIM, report_of, run_of
 
@@ -175,3 +176,10 @@ def test_counters_alone_begin_with_the_kernel_of_most_time() -> None:
     first = " ".join(text.split("\n\n")[1].split())
     assert first == "The kernel with most of the measured time, selective_scan_fwd_kernel (27.1 %), waits for latency."
     assert text.index("Findings (") < text.index("File    ncu.csv")
+
+
+def test_counters_without_their_units_row_name_no_kernel_of_most_time(tmp_path: Path) -> None:
+    lines = wide_table({"gpu__time_duration.sum": "us", "sm__throughput.pct": "%"}, [("f", ["9", "50"])]).splitlines()
+    (tmp_path / "raw.csv").write_text("\n".join([lines[0], *lines[2:]]))
+    first = " ".join(report_text(report_of(tmp_path / "raw.csv")).split("\n\n")[1].split())
+    assert first == "Which kernel takes most time can't be told: their durations are unknown."

@@ -123,9 +123,10 @@ def many(folder: Path) -> Path:
      [None, None, None, None, 4, 5]),
     ("MOST_STREAMS", 3, (3, "GPU work whose stream is not kept: more than 3 streams"), "stream",
      [None, None, None, 10, 11, 12]),
-    ("MOST_NAMES", 2, (4, "kernel whose name is not kept: more than 2 names or 4 MiB of them"), "name",
+    ("MOST_NAMES", {"kernel": 2, "call": 2},
+     (4, "kernel whose name is not kept: more than 2 names or 4 MiB of them"), "name",
      [*["kernels of other names"] * 4, "softmax", "copy"]),
-    ("MOST_NAME_BYTES", 12, (4, "kernel whose name is not kept: more than 16,384 names or 0 MiB of them"), "name",
+    ("MOST_NAME_BYTES", 12, (4, "kernel whose name is not kept: more than 8,192 names or 0 MiB of them"), "name",
      [*["kernels of other names"] * 4, "softmax", "copy"]),
     ("LONGEST_NAME", 9, (1, "name of more than 9 bytes cut"), "name",
      ["gemm", "relu", "add", "nnnnnnnnn…", "softmax", "copy"]),
@@ -155,7 +156,7 @@ def test_steps_and_names_of_calls_beyond_a_bound_are_told(tmp_path, monkeypatch)
     (tmp_path / "steps.json").write_text(f'{{"traceEvents":[{",".join(events)}]}}')
     assert open_path(tmp_path / "steps.json", cache=False).main.notes == ()
     monkeypatch.setattr(bounds, "MOST_STEPS", 3)
-    monkeypatch.setattr(bounds, "MOST_NAMES", 4)
+    monkeypatch.setattr(bounds, "MOST_NAMES", {"kernel": 4, "call": 4})
     trace = open_path(tmp_path / "steps.json", cache=False).main
     assert [(note.kind, note.count, note.reason) for note in trace.notes] == [
         ("skipped", 2, "step behind the first 3"),

@@ -142,10 +142,12 @@ def test_trap_20_ragged_details_with_rules(read: Callable[..., Trace]) -> None:
 
 def test_trap_21_raw_page_with_its_units_row(read: Callable[..., Trace]) -> None:
     names = {f"sm__metric_{number}.sum": "%" if number % 2 else "Kbyte" for number in range(470)}
-    values = [str(number) for number in range(470)]
+    names = {"memory_access_type": "", **names}  # columns may stand in any order
+    values = ["2", *(str(number) for number in range(470))]
     trace = read(ncu_file.wide_table(names, [(SAXPY, values), ("other", values)]))
     assert trace.device.height == 2
-    assert trace.counters.height == 940
+    assert trace.counters.height == 942
+    assert metric(trace, "memory_access_type", 1) == (None, "", 2.0, None)
     assert metric(trace, "sm__metric_4.sum", 1) == (None, "byte", 4000.0, None)
     assert metric(trace, "sm__metric_5.sum") == (None, "%", 5.0, None)
 
@@ -164,6 +166,14 @@ def test_a_raw_page_without_its_units_row(read: Callable[..., Trace], saved: str
     assert trace.device.select(pl.col("name").cast(pl.String), "duration").row(0) == ("f(int, int)", None)
     assert metric(trace, "launch__x") == (None, "", None, "all")
     assert [note.count for note in trace.notes if note.reason.startswith("units row")] == [1]
+
+
+def test_of_two_columns_of_one_name_the_first_counts_and_that_is_told(read: Callable[..., Trace]) -> None:
+    first, second = "gpu__time_duration.sum", "sm__x.sum"
+    text = ncu_file.wide_table({first: "ns", second: "ns"}, [("f", ["100", "1000"])]).replace(second, first)
+    trace = read(text)
+    assert trace.device["duration"].to_list() == [100]
+    assert [(note.kind, note.count, note.example) for note in trace.notes] == [("repaired", 1, first)]
 
 
 def test_metrics_on_the_command_line(read: Callable[..., Trace]) -> None:

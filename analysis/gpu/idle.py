@@ -73,7 +73,7 @@ def gaps_of(
             rows = among if isinstance(on, slice) else on[among]
             if lane >= 0:
                 gaps.append(_between(work.start[rows], work.end[rows], called[rows], window, number, lane))
-    return _frame(gaps)
+    return _frame(gaps, unknown_may_wait=False)
 
 
 def idle(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
@@ -105,29 +105,34 @@ class _Gaps(Struct, frozen=True):
     stream: int
     start: Ints
     duration: Ints
-    cause: np.ndarray[tuple[int], np.dtype[np.uint8]]
+    called: Ints
+    """When the activity that ends each gap was launched."""
 
 
-def _frame(gaps: list[_Gaps]) -> pl.DataFrame:
+def _frame(gaps: list[_Gaps], *, unknown_may_wait: bool) -> pl.DataFrame:
     sizes = [part.start.size for part in gaps]
 
     def number(values: list[int]) -> pl.Series:
         known = pl.Series([None if value < 0 else value for value in values], dtype=pl.Int64)
         return known.gather(np.repeat(np.arange(len(values)), sizes))
 
+    begin, duration, called = (
+        np.concatenate([getattr(part, name) for part in gaps]) for name in ("start", "duration", "called")
+    )
+    cause = _causes(begin, duration, called, unknown_may_wait=unknown_may_wait)
     return pl.DataFrame(
         {
             "device": number([part.device for part in gaps]),
             "stream": number([part.stream for part in gaps]),
-            "start": np.concatenate([part.start for part in gaps]),
-            "duration_ns": np.concatenate([part.duration for part in gaps]),
-            "cause": pl.Series(np.concatenate([part.cause for part in gaps]), dtype=pl.UInt8).cat.to(CAUSE),
+            "start": begin,
+            "duration_ns": duration,
+            "cause": pl.Series(cause, dtype=pl.UInt8).cat.to(CAUSE),
         },
         schema=GAPS,
     )
 
 
-_UNKNOWN = np.iinfo(np.int64).min
+_UNKNOWN, _EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def _launch_start(trace: Trace, work: Activities) -> Ints:
@@ -156,11 +161,10 @@ def _between(start: Ints, end: Ints, called: Ints, window: tuple[int, int], devi
     lasting = end > start
     if not lasting.all():
         start, end, called = start[lasting], end[lasting], called[lasting]
-    never, ever = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    idle_from = np.concatenate(([never], np.maximum.accumulate(end)))
-    idle_to = np.append(start, ever)
-    launched = np.append(called, ever)
+    idle_from = np.concatenate(([_UNKNOWN], np.maximum.accumulate(end)))
+    idle_to = np.append(start, _EVER)
+    launched = np.append(called, _EVER)
     begin, finish = np.maximum(idle_from, window[0]), np.minimum(idle_to, window[1])
     real = finish > begin
     begin, duration = begin[real], (finish - begin)[real]
-    return _Gaps(device, stream, begin, duration, _causes(begin, duration, launched[real], unknown_may_wait=False))
+    return _Gaps(device, stream, begin, duration, launched[real])

@@ -12,6 +12,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import intervals
+from tracetui.analysis.base.names import mapped
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.steps import StepSlots
 from tracetui.parsers.iterations import steps_at
@@ -100,8 +101,8 @@ def within_steps(trace: Trace) -> str | None:
     """What a server's iterations are called that the profiler's steps hold several of; None where they hold none."""
     if not trace.steps.height:
         return None
-    names = trace.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))["name"].cast(pl.String)
-    told = Counter(label for name in names.drop_nulls() if (label := label_of(name)) is not None)
+    names = trace.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))["name"]
+    told = Counter(mapped(names, label_of, None).drop_nulls())
     label, number = told.most_common(1)[0] if told else (None, 0)
     return None if label is None or number <= trace.steps.height else spoken(label)
 

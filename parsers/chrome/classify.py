@@ -134,10 +134,10 @@ def _settle_others(events: Events, info: TraceInfo) -> None:
     name, has_correlation = device["name"][rows], device["correlation"][rows] != NULL
     stays = has_correlation & (device["stream"][rows] != NULL)
     # a record with a correlation id is of a call or of what that launched, and calls are known by their names
-    of_no_call = columns.by_name(name, lambda text: text != "" and _ON_HOST.match(text) is None) > 0
+    of_no_call = categories.numbers(name, lambda text: text != "" and _ON_HOST.match(text) is None) > 0
     stays |= has_correlation & of_no_call & (device["process"][rows] != NULL)
-    device["kind"][rows[stays]] = columns.by_name(name[stays], forms.device_kind)
-    kinds = columns.by_name(name[~stays], lambda text: schema.HOST_KINDS.index(_host_kind(text, info.tool)))
+    device["kind"][rows[stays]] = categories.numbers(name[stays], forms.device_kind)
+    kinds = categories.numbers(name[~stays], lambda text: schema.HOST_KINDS.index(_host_kind(text, info.tool)))
     columns.move_to_host(events, rows[~stays], kinds)
 
 
@@ -197,14 +197,14 @@ def settle_accelerators(events: Events) -> None:
     if other.size:
         numbers = _devices(events.metadata)
         found = np.isin(device["process"][other], np.array(sorted(numbers), np.int64))
-        of_aiu = columns.by_name(device["name"][other], lambda name: _AIU_UNIT.search(name) is not None) > 0
+        of_aiu = categories.numbers(device["name"][other], lambda name: _AIU_UNIT.search(name) is not None) > 0
         found |= of_aiu
         kind[other[found]] = NAMED_WORK
         _place(device, other[found], numbers)
         _number_streams(device, other[of_aiu])
     rows = np.flatnonzero(kind == NAMED_WORK)
     if rows.size:
-        kind[rows] = columns.by_name(device["name"][rows], lambda name: schema.DEVICE_KINDS.index(work_kind(name)))
+        kind[rows] = categories.numbers(device["name"][rows], lambda name: schema.DEVICE_KINDS.index(work_kind(name)))
 
 
 def _place(device: Columns, rows: NDArray[np.int64], numbers: dict[int, int]) -> None:

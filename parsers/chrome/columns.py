@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, field
 
-from tracetui.parsers import categories, resources
+from tracetui.parsers import resources
 from tracetui.parsers.categories import NULL_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     Columns = dict[str, NDArray[Any]]
@@ -152,14 +150,6 @@ def mixed(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int
     with np.errstate(over="ignore"):
         pair: NDArray[np.int64] = first * np.int64(0x9E3779B97F4A7C1) + second
     return pair
-
-
-def by_name(codes: NDArray[np.uint32], number: Callable[[str], int]) -> NDArray[np.int64]:
-    """Returns a number for each event; calls the function once per distinct name."""
-    distinct, at = np.unique(codes, return_inverse=True)
-    texts = categories.texts(distinct)
-    numbers = np.array([number(texts.get(code, "")) for code in distinct.tolist()], np.int64)
-    return numbers[at] if codes.size else np.empty(0, np.int64)
 
 
 def move_to_host(events: Events, rows: NDArray[np.int64], kind: NDArray[Any], **more: NDArray[Any]) -> None:

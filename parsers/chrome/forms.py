@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import Struct
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome import columns
 from tracetui.parsers.chrome.columns import NULL
 from tracetui.parsers.chrome.layout import whole
 
@@ -152,7 +151,7 @@ def settle(device: Columns, rows: Ints, processes: Collection[tuple[int, str]]) 
     for match in lines.values():
         best[match[1]] = max(best.get(match[1], 0), _level(match))
     copies = {pid for pid, text in processes if text == _COPIES and numbers}
-    kinds = columns.by_name(name, device_kind)
+    kinds = categories.numbers(name, device_kind)
     left = np.ones(rows.size, np.bool_)
     for pid in {*numbers, *lines, *copies} & set(np.unique(process).tolist()):
         mine = process == pid

@@ -193,9 +193,9 @@ def _part_ranges(host: Columns, tally: Tally) -> None:
     quarter of one.
     """
     marks = np.flatnonzero(host["kind"] == ANNOTATION)
-    names = categories.texts(host["name"][marks])
-    labels = {label: number for number, label in enumerate({_NUMBERS.sub("#", name) for name in names.values()})}
-    number = columns.by_name(host["name"][marks], lambda name: labels.get(_NUMBERS.sub("#", name), NONE))
+    labels: dict[str, int] = {}
+    names = host["name"][marks]
+    number = categories.numbers(names, lambda name: labels.setdefault(_NUMBERS.sub("#", name), len(labels)))
     group = columns.mixed(columns.mixed(host["process"][marks], host["thread"][marks]), number)
     order = np.lexsort((host["start"][marks], group))
     marks, group = marks[order], group[order]
@@ -204,8 +204,8 @@ def _part_ranges(host: Columns, tally: Tally) -> None:
     cut = marks[:-1][over]
     if cut.size:
         host["duration"][cut] = (start[1:] - start[:-1])[over]
-        tally.repaired("range ended after the next one of its name began, and was cut there", cut.size,
-                       names[int(host["name"][cut[0]])])  # fmt: skip
+        (example,) = categories.texts(host["name"][cut[:1]]).values()
+        tally.repaired("range ended after the next one of its name began, and was cut there", cut.size, example)
 
 
 def _numbered_steps(host: Columns) -> pl.DataFrame:

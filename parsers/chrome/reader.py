@@ -26,7 +26,7 @@ from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.collectives import MOST_RANKS
-from tracetui.parsers.names.people import without_home, without_users
+from tracetui.parsers.names.people import MAY_HOLD_HOME, without_home, without_users
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
@@ -262,8 +262,11 @@ def _read(
         parts[name].append(group)
     resources.release_freed()
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
-    _respace(groups["host"], only="" if not reader.is_kineto else ODD_NUMBERS)
-    _without_homes(groups["host"])
+    host = groups["host"]
+    for column in JSON_TEXTS:  # as Kineto spells them, so that the same shape is the same text in every file
+        _rewrite(host[column], _spelled, ODD_NUMBERS if reader.is_kineto else "")
+    for column in {"name", "stack", "kernel_file"} & host.keys():  # functions of Python are named by their file
+        _rewrite(host[column], without_home, MAY_HOLD_HOME)
     parsed = scanned + collector.parsed
     events = Events(
         groups,
@@ -293,27 +296,9 @@ def _unescape(groups: dict[str, Columns]) -> None:
     """Resolves JSON escapes in the strings that the fast path took over raw."""
     for group in groups.values():
         for column in ESCAPABLE & group.keys():
-            _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False) if "\\" in text else text)
+            _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False), r"\\")
         for column in set(JSON_TEXTS) & group.keys():
-            _rewrite(group[column], lambda text: _spelled(text) if "\\" in text else text)
-
-
-def _without_homes(host: Columns) -> None:
-    """Writes ``~`` for home folders: functions of Python are named by their file."""
-    for column in {"name", "stack", "kernel_file"} & host.keys():
-        _rewrite(host[column], without_home)
-
-
-def _respace(host: Columns, only: str) -> None:
-    """Spells shapes and types as Kineto does, so that the same shape is the same text in every file.
-
-    Args:
-        host: the host events; changed in place.
-        only: a regular expression of the texts that may be spelled otherwise; empty for all of them.
-    """
-    for column in JSON_TEXTS:
-        if not only or categories.matching(host[column], only).any():
-            _rewrite(host[column], _spelled)
+            _rewrite(group[column], _spelled, r"\\")
 
 
 def _spelled(text: str) -> str:
@@ -330,10 +315,10 @@ def _plain_number(text: str) -> int | float:
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 
-def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:
-    """Replaces the strings in place, all at once: one may become what another was."""
+def _rewrite(codes: Codes, plain: Callable[[str], str], only: str) -> None:
+    """Replaces the strings that match a regular expression, all at once: one may become what another was."""
     better: dict[int, str] = {}
-    for code, text in categories.texts(codes).items():
+    for code, text in categories.texts(codes[categories.matching(codes, only)]).items():
         with suppress(ValueError, RecursionError):  # what is not JSON, or nested too deeply to be, stays unchanged
             if (new := plain(text)) != text:
                 better[code] = new

@@ -101,7 +101,7 @@ def _place(device: Columns, rows: Ints, info: TraceInfo) -> Bools:
 
 def _device_kinds(device: Columns, rows: Ints) -> Ints:
     """The kind of device work: by what the details describe, else by name."""
-    kind = columns.by_name(device["name"][rows], lambda text: schema.DEVICE_KINDS.index(_kind_by_name(text)))
+    kind = categories.numbers(device["name"][rows], lambda text: schema.DEVICE_KINDS.index(_kind_by_name(text)))
     for column, name in (("kernel_details", "kernel"), ("memcpy_details", "memcpy"), ("memset_details", "memset")):
         kind[device[column][rows] != NULL_CODE] = schema.DEVICE_KINDS.index(name)
     return kind
@@ -130,7 +130,7 @@ def _host_kinds(device: Columns, rows: Ints, on_device: Ints, info: TraceInfo) -
     name = device["name"][rows]
     operations = np.unique(device["hlo_op"][on_device])
     kinds = {kind: number for number, kind in enumerate(schema.HOST_KINDS)}
-    kind = columns.by_name(name, lambda text: kinds.get(_host_kind(text) or "", -1))
+    kind = categories.numbers(name, lambda text: kinds.get(_host_kind(text) or "", -1))
     undecided = kind < 0
 
     thread_names = {(pid, tid): text for pid, tid, text in info.threads}
@@ -142,7 +142,7 @@ def _host_kinds(device: Columns, rows: Ints, on_device: Ints, info: TraceInfo) -
     pool = np.array([_POOL.match(text) is not None for text in texts], np.bool_) & ~python
     api = np.array([text.startswith(_API_THREAD) for text in texts], np.bool_)
 
-    framework = columns.by_name(name, lambda text: int(_FRAMEWORK.search(text) is not None)) > 0
+    framework = categories.numbers(name, lambda text: int(_FRAMEWORK.search(text) is not None)) > 0
     framework &= undecided
     start = device["start"][rows]
     inside = _inside(lane, start, start + device["duration"][rows], framework)
@@ -275,7 +275,7 @@ def _codes_to_ints(codes: NDArray[np.uint32], number: Callable[[str], int | None
         value = number(text)
         return NULL if value is None else value
 
-    return columns.by_name(codes, known)
+    return categories.numbers(codes, known)
 
 
 def _scopes(module: NDArray[np.uint32], tf_op: NDArray[np.uint32], op_name: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -18,12 +18,13 @@ _NAMED = re.compile(
 )
 _AT = re.compile(r"(?<![\w.@/-])(?P<user>[A-Za-z_][\w.-]*)@(?=[A-Za-z][\w-]*(?:\.[\w-]+)*)(?!plt\b|[A-Z]+_)")
 _SHORTEST = 3
-_MAY_HOLD = re.compile(r"home|Users", re.IGNORECASE)
+MAY_HOLD_HOME = "(?i)home|Users"
+"""What every text with a home folder has."""
 
 
 def without_home(text: str) -> str:
     """The text with home folders as ``~``: of a name of a function it leaves what finds the function."""
-    return _HOME.sub(HOME, text) if _MAY_HOLD.search(text) else text
+    return _HOME.sub(HOME, text) if re.search(MAY_HOLD_HOME, text) else text
 
 
 def without_users(text: str) -> str:

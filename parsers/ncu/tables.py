@@ -98,17 +98,9 @@ class Table:
 
     @cached_property
     def metric_columns(self) -> list[int]:
-        """The metric columns of a wide table."""
-        taken = set(self.nvtx_columns.values())
-        first = next((place for place, name in enumerate(self.header) if "__" in name), len(self.header))
-        return [
-            place
-            for place, name in enumerate(self.header)
-            if name and place not in taken and name not in IDENTITY and (place >= first or self._unit(place))
-        ]
-
-    def _unit(self, place: int) -> str:
-        return self.units[place].strip() if place < len(self.units) else ""
+        """The metric columns of a wide table: all that don't say which launch it is, in whatever order."""
+        taken = IDENTITY | {"", *(self.header[place] for place in self.nvtx_columns.values())}
+        return sorted(place for name, place in self.column.items() if name not in taken)
 
 
 @dataclass
@@ -207,6 +199,9 @@ def _add(tables: list[Table], lines: list[str], tally: Tally) -> None:
         return
     table = tables[-1]
     width = len(table.header)
+    for name, count in Counter(table.header).items():
+        if count > 1 and name:
+            tally.repaired("column that stands twice: the first counts", count - 1, name)
     least = width if table.form == "wide" else _least(table)
     identity = table.column.get("ID", table.column.get("Process ID", 0))
     for fields in _records(lines, tally):

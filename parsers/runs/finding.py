@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import os
 import re
+from collections import Counter
 from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import combinations
@@ -411,9 +412,10 @@ def find(
     found_files, lights = set_aside(_found_in(first, problems))
     runs = _runs_of(with_captures(found_files), kernels_of)
     names = [_run_name(run, first) for run in runs]
+    often = Counter(names)
     # jobs of one folder are told apart by their first files
     names = [
-        run[0].path.name + (f" and {len(run) - 1} more" if len(run) > 1 else "") if names.count(name) > 1 else name
+        run[0].path.name + (f" and {len(run) - 1} more" if len(run) > 1 else "") if often[name] > 1 else name
         for name, run in zip(names, runs, strict=True)
     ]
     place = choose(names) if choose is not None else 0

@@ -194,9 +194,9 @@ def _lead(trace: Trace) -> str:
         return trace.overview.waits_for.sentence if trace.overview.waits_for else ""
     if trace.kernels and (counted := trace.kernels[0].get("counters")):
         most = trace.kernels[0]
-        most_of = (
-            f"The kernel with most of the measured time, {most['short_name']} ({format_percent(most['percent'])}),"
-        )
+        if (percent := most["percent"]) is None:
+            return "Which kernel takes most time can't be told: their durations are unknown."
+        most_of = f"The kernel with most of the measured time, {most['short_name']} ({format_percent(percent)}),"
         if counted["bound"]:
             return f"{most_of} {BOUND_WORDS[counted['bound']]}."
         busy = format_percent(counted["sm_percent"]) if counted["sm_percent"] is not None else ""
