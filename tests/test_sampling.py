@@ -202,10 +202,22 @@ def test_libraries_count_for_the_line_that_called_them() -> None:
     assert host_lines(None).height == 0
 
 
-def test_what_the_sampler_did_not_see_begin_is_refused() -> None:
-    told = {"pid": 7, "thread": 1, "moments": {"began": 0, "ended": 9}, "marks": [0, 9], "step_ns": [9], "host_ns": [9]}
-    with pytest.raises(ValueError, match="did not see the steps begin"):
-        samples_of(events(1, "thread (7)", [(0, (USER,))], 100), told)
+@pytest.mark.parametrize("seen", [("_stand_before",), ("_stand_after",), ()])
+def test_one_end_of_the_steps_is_enough_to_find_them_by_the_sampler_s_clock(seen: tuple[str, ...]) -> None:
+    """The sampler's clock is 5 ms ahead; steps are from 10 to 20 ms of ours."""
+    ends = [(at, name) for at, name in ((3_000, "_stand_before"), (25_000, "_stand_after")) if name in seen]
+    stood = {name: (USER, (name, CHILD, 1)) for name in seen}
+    told = {
+        "pid": 7, "thread": 1, "moments": {"began": 10 * MS, "ended": 20 * MS}, "marks": [10 * MS, 20 * MS],
+        "step_ns": [10 * MS], "host_ns": [10 * MS],
+    }  # fmt: skip
+    at = sorted([*((at, stood[name]) for at, name in ends), (15_000, (USER, STEP)), (21_000, (USER, CLIP))])
+    own = events(1, "thread (7)", at, 60_000)
+    if not seen:
+        with pytest.raises(ValueError, match="saw the steps neither begin nor end"):
+            samples_of(own, told)
+    else:
+        assert by_line(samples_of(own, told)) == {(0, "train.py:12"): 6, (0, "clip.py:7"): 4}
 
 
 # --- the file
