@@ -272,7 +272,14 @@ def test_layers_and_their_parts_are_none(tmp_path: Path, name: str, parent: str)
 
 
 def looped(
-    made: Made, inner: str, *, modules: str = "", operator: str = "aten::mul_", calls: int = 20, within: str = ""
+    made: Made,
+    inner: str,
+    *,
+    modules: str = "",
+    operator: str = "aten::mul_",
+    calls: int = 20,
+    within: str = "",
+    launches: bool = True,
 ) -> None:
     """A function that another one calls again and again, itself or `within` one of a library that it calls."""
     now = 0.0
@@ -286,11 +293,13 @@ def looped(
             made.host("python_function", inner, at, at + 45)
             if modules:
                 made.host("python_function", f"nn.Module: {modules.format(number)}", at + 1, at + 44)
-            made.host("cpu_op", operator, at + 2, at + 20)
-            made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 17))
-            made.host("cpu_op", "aten::add_", at + 22, at + 40)
-            made.launch(SGEMM, (at + 25, at + 30), (at + 35, at + 37))
+            if launches:
+                made.host("cpu_op", operator, at + 2, at + 20)
+                made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 17))
+                made.host("cpu_op", "aten::add_", at + 22, at + 40)
+                made.launch(SGEMM, (at + 25, at + 30), (at + 35, at + 37))
         now += calls * 50 + 5
+        made.launch(SGEMM, (now + 1, now + 2), (now + 3, now + 4))
         made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 10)
         now += 12
         made.step(step, begin, now)
@@ -308,11 +317,28 @@ def test_calls_of_an_own_function_are_a_repetition_and_a_comprehension_is_part_o
 
 
 @pytest.mark.parametrize(
+    ("inner", "launches", "advice"),
+    [
+        ("data.py(3): __getitem__", False, "It launches nothing"),
+        ("data.py(3): __getitem__", True, "Do it for all of them in one call"),
+        ("<built-in method item of Tensor object at 0x7f00>", True, "Keep the values in one tensor"),
+    ],
+)
+def test_what_is_advised_for_a_loop_is_by_what_it_calls(
+    tmp_path: Path, inner: str, launches: bool, advice: str
+) -> None:
+    made = Made()
+    looped(made, inner, launches=launches)
+    assert finding("S29", made.facts(tmp_path)).advice.startswith(advice)
+
+
+@pytest.mark.parametrize(
     ("within", "calls", "repeated"),
     [
         ("torch/nn/utils/parametrizations.py(456): _power_method", 20, True),
         ("torch/nn/utils/parametrizations.py(456): _power_method", 15, False),  # so many may stand there without a loop
         ("torch/optim/adam.py(400): _single_tensor_adam", 20, False),  # is F4's
+        ("torch/autograd/graph.py(869): _engine_run_backward", 20, False),  # has the network's length
     ],
 )
 def test_a_loop_within_a_library_is_the_program_s_that_led_there(
