@@ -26,12 +26,9 @@ Columns: TypeAlias = "dict[str, pl.DataType | type[pl.DataType]]"
 NO_LINE = "(no line of the program)"
 WITHIN = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
 """Functions that are a part of a line."""
-_LINE: Columns = {
-    "name": pl.String, "short_name": pl.String, "function": pl.String, "step_ns": pl.Float64, "percent": pl.Float64,
-    "samples": pl.Int64,
-}  # fmt: skip
 LINES: Columns = {
-    **_LINE, "path_percent": pl.Float64, "thread_at": pl.Int64,
+    "name": pl.String, "short_name": pl.String, "function": pl.String, "step_ns": pl.Float64, "percent": pl.Float64,
+    "samples": pl.Int64, "path_percent": pl.Float64, "thread_at": pl.Int64,
     "mostly_in": pl.String, "called_from": pl.String, "thread": pl.String, "other": pl.Boolean,
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import Any, Iterator, Mapping
 from .hand import replace
 from .unchanged import frames, place_words
 
-LEAST_SIZE, MOST_ELEMENTS = 16, 2**28
+LEAST_SIZE, MOST_ELEMENTS = 16, 2**26
 """Of a dimension, and of a tensor, that is looked at."""
 LEAST_PERCENT = 10.0
 MOST_TOLD = 8
