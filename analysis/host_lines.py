@@ -18,23 +18,17 @@ from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.samples import Frame, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from tracetui.parsers import Trace
 
 Columns: TypeAlias = "dict[str, pl.DataType | type[pl.DataType]]"
 NO_LINE = "(no line of the program)"
-NOT_DEEPER = "(the line itself)"
 WITHIN = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
 """Functions that are a part of a line."""
-_LINE: Columns = {
-    "name": pl.String, "short_name": pl.String, "function": pl.String, "step_ns": pl.Float64, "percent": pl.Float64,
-    "samples": pl.Int64,
-}  # fmt: skip
-_PLACE: Columns = {"thread_at": pl.Int64, "frames": pl.List(pl.Int64)}
-"""Of a row, for `frames_below`: the thread and the frames that lead to it, as places in the file."""
 LINES: Columns = {
-    **_LINE, "path_percent": pl.Float64, **_PLACE,
+    "name": pl.String, "short_name": pl.String, "function": pl.String, "step_ns": pl.Float64, "percent": pl.Float64,
+    "samples": pl.Int64, "path_percent": pl.Float64, "thread_at": pl.Int64,
     "mostly_in": pl.String, "called_from": pl.String, "thread": pl.String, "other": pl.Boolean,
 }  # fmt: skip
 
@@ -121,7 +115,7 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
         library = next((frame for frame in stack[-1:] if not is_own(frame)), None)
         below.setdefault(key, Counter())[library] += ns
         above.setdefault(key, Counter())[tuple(frame for frame in stack[: at or 0] if is_own(frame))] += ns
-    places, threads = ({}, []) if of is None else (of.places, of.threads)
+    threads = [] if of is None else of.threads
     rows = []
     for (thread, line), ns in spent.items():
         assert of is not None
@@ -129,7 +123,7 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
         outer = above[thread, line].most_common(1)[0][0]
         rows.append(
             {
-                **_named(line, NO_LINE),
+                **_named(line),
                 **of.spent(ns),
                 "path_percent": path.get(line) if line and of.file.threads[thread].steps else None,
                 "mostly_in": None if inner is None else frame_words(inner),
@@ -137,7 +131,6 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
                 "thread": threads[thread],
                 "other": not of.file.threads[thread].steps,
                 "thread_at": thread,
-                "frames": [] if line is None else [places[line]],
             }
         )
     return pl.DataFrame(rows, schema=LINES).sort("other", "thread_at", "percent", descending=[False, False, True])
@@ -188,34 +181,6 @@ def _longest(table: pl.DataFrame) -> Line | None:
     return None
 
 
-def frames_below(of: Sampled, thread: int, frames: Sequence[int]) -> pl.DataFrame:
-    """What a thread called below some frames, a row per frame and the longest first.
-
-    Args:
-        of: the samples.
-        thread: the thread's place in the file.
-        frames: places in the file of a line of the program, and of frames of libraries below it, each called by the one
-            before; empty for what belongs to no line.
-    """
-    spent: Counter[Frame | None] = Counter()
-    path, places = tuple(of.file.frames[at] for at in frames), of.places
-    for _, stack, ns in of.stays(thread):
-        at = own_place(stack)
-        inner = stack[at or 0 :]
-        if (at is not None) == bool(path and is_own(path[0])) and inner[: len(path)] == path:
-            spent[next(iter(inner[len(path) :]), None)] += ns
-    rows = [
-        {
-            **_named(frame, NOT_DEEPER),
-            **of.spent(ns),
-            "thread_at": thread,
-            "frames": None if frame is None else [*frames, places[frame]],
-        }
-        for frame, ns in spent.most_common()
-    ]
-    return pl.DataFrame(rows, schema={**_LINE, **_PLACE})
-
-
 def is_own(frame: Frame) -> bool:
     """Whether a frame is of the program's own code."""
     return LIBRARY.search(frame.file) is None
@@ -233,9 +198,9 @@ def _line(frame: Frame) -> tuple[str, int]:
     return frame.file, frame.line
 
 
-def _named(frame: Frame | None, otherwise: str) -> dict[str, str | None]:
+def _named(frame: Frame | None) -> dict[str, str | None]:
     if frame is None:
-        return {"name": otherwise, "short_name": otherwise, "function": None}
+        return {"name": NO_LINE, "short_name": NO_LINE, "function": None}
     name = f"{frame.file}:{frame.line}"
     return {"name": name, "short_name": name.rpartition("/")[2], "function": frame.function}
 

@@ -262,7 +262,7 @@ def samples_of(events: list[Event], sampled: dict[str, Any]) -> Samples:
     """What the threads did in each of the sampled steps.
 
     Raises:
-        ValueError: the sampler did not see the steps begin and end.
+        ValueError: the sampler saw the steps neither begin nor end.
         KeyError, TypeError: the child's words are not as they should be.
     """
     own = sampled["pid"], sampled["thread"]
@@ -309,12 +309,11 @@ def _offset(seen: list[_Seen], sampled: dict[str, Any]) -> int:
     It sees a change in the sample after that, which a busy machine may delay: the smaller of the two is nearer.
     """
     own = [stay for stay in seen if stay.thread == (sampled["pid"], sampled["thread"])]
-    before = [stay.end for stay in own if _stands(stay, "_stand_before")]
-    after = [stay.start for stay in own if _stands(stay, "_stand_after")]
-    moments = sampled["moments"]
-    if not before or not after:
-        raise ValueError("the sampler did not see the steps begin and end")
-    return int(min(before[-1] - moments["began"], after[0] - moments["ended"]))
+    seen_at = [stay.end - sampled["moments"]["began"] for stay in own if _stands(stay, "_stand_before")][-1:]
+    seen_at += [stay.start - sampled["moments"]["ended"] for stay in own if _stands(stay, "_stand_after")][:1]
+    if not seen_at:
+        raise ValueError("the sampler saw the steps neither begin nor end")
+    return int(min(seen_at))
 
 
 def _stands(stay: _Seen, function: str) -> bool:

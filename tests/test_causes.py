@@ -32,6 +32,7 @@ from tracetui.parsers.runs.manifest import (
     Modes,
     OperatorCalls,
     RunManifest,
+    Spare,
     Unchanged,
     Unheld,
     Workload,
@@ -271,7 +272,14 @@ def test_layers_and_their_parts_are_none(tmp_path: Path, name: str, parent: str)
 
 
 def looped(
-    made: Made, inner: str, *, modules: str = "", operator: str = "aten::mul_", calls: int = 20, within: str = ""
+    made: Made,
+    inner: str,
+    *,
+    modules: str = "",
+    operator: str = "aten::mul_",
+    calls: int = 20,
+    within: str = "",
+    launches: bool = True,
 ) -> None:
     """A function that another one calls again and again, itself or `within` one of a library that it calls."""
     now = 0.0
@@ -285,11 +293,13 @@ def looped(
             made.host("python_function", inner, at, at + 45)
             if modules:
                 made.host("python_function", f"nn.Module: {modules.format(number)}", at + 1, at + 44)
-            made.host("cpu_op", operator, at + 2, at + 20)
-            made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 17))
-            made.host("cpu_op", "aten::add_", at + 22, at + 40)
-            made.launch(SGEMM, (at + 25, at + 30), (at + 35, at + 37))
+            if launches:
+                made.host("cpu_op", operator, at + 2, at + 20)
+                made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 17))
+                made.host("cpu_op", "aten::add_", at + 22, at + 40)
+                made.launch(SGEMM, (at + 25, at + 30), (at + 35, at + 37))
         now += calls * 50 + 5
+        made.launch(SGEMM, (now + 1, now + 2), (now + 3, now + 4))
         made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 10)
         now += 12
         made.step(step, begin, now)
@@ -307,11 +317,28 @@ def test_calls_of_an_own_function_are_a_repetition_and_a_comprehension_is_part_o
 
 
 @pytest.mark.parametrize(
+    ("inner", "launches", "advice"),
+    [
+        ("data.py(3): __getitem__", False, "It launches nothing"),
+        ("data.py(3): __getitem__", True, "Do it for all of them in one call"),
+        ("<built-in method item of Tensor object at 0x7f00>", True, "Keep the values in one tensor"),
+    ],
+)
+def test_what_is_advised_for_a_loop_is_by_what_it_calls(
+    tmp_path: Path, inner: str, launches: bool, advice: str
+) -> None:
+    made = Made()
+    looped(made, inner, launches=launches)
+    assert finding("S29", made.facts(tmp_path)).advice.startswith(advice)
+
+
+@pytest.mark.parametrize(
     ("within", "calls", "repeated"),
     [
         ("torch/nn/utils/parametrizations.py(456): _power_method", 20, True),
         ("torch/nn/utils/parametrizations.py(456): _power_method", 15, False),  # so many may stand there without a loop
         ("torch/optim/adam.py(400): _single_tensor_adam", 20, False),  # is F4's
+        ("torch/autograd/graph.py(869): _engine_run_backward", 20, False),  # has the network's length
     ],
 )
 def test_a_loop_within_a_library_is_the_program_s_that_led_there(
@@ -579,6 +606,46 @@ def test_modules_whose_gradients_no_optimizer_holds_are_told_with_their_backward
     other = RunManifest(measurement=Measurement(unheld=Unheld(8, 4096, ("Decoder",))))
     assert silent("S37", made.facts(tmp_path, other))
     assert silent("S37", made.facts(tmp_path, RunManifest()))
+
+
+def spent_in_vain(folder: Path, spare: Spare, *dims: list[list[int]]) -> Facts:
+    """Steps in which operators with these shapes take 100 µs of the GPU each, as the host is in no hurry."""
+    made, now = Made(), 0.0
+    for step in range(3):
+        begin = now
+        for shapes in dims:
+            made.host("cpu_op", "aten::mm", now, now + 20, **{"Input Dims": shapes})
+            made.launch(SGEMM, (now + 5, now + 10), (now + 15, now + 115))
+            now += 116
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now - 90, now + 1)
+        made.step(step, begin, now + 1)
+        now += 1
+    return made.facts(folder, RunManifest(measurement=Measurement(spare=(spare,))))
+
+
+@pytest.mark.parametrize(
+    ("spare", "dims", "saved_us", "title"),
+    [
+        (Spare("x", "Net", (8, 600, 80), 1, 50.0, 70.0, "train.py", 7, "step"),
+         ([[8, 80, 600], [64, 80, 5]], [[8, 64, 300]], [[64, 64, 5]]), 100,
+         "Pad x to its batch's longest, for train.py:7, step: 50.0 %"),
+        (Spare("ids", "Net", (8, 600), 1, 0.0, 70.0, "train.py", 7, "step"),
+         ([[4800, 64], [64, 64]], [[8, 64, 300]], [[8, 4, 600, 600]]), 70 + 91,
+         "Group ids by length, for train.py:7, step: 70.0 %"),
+        (Spare("target", "cross_entropy_loss", (4800, 1000), None, 80.0, 80.0, "loss.py", 4, "loss"),
+         ([[4800, 64], [64, 1000]], [[8, 600, 1000]], [[4800, 64], [64, 64]], [[1000, 64]]), 160,
+         "Take the rows that have a label before loss.py:4, loss: its loss ignores 80.0 % of the 4,800"),
+    ],
+)  # fmt: skip
+def test_work_on_positions_that_carry_nothing_is_told_with_what_would_be_saved(
+    tmp_path: Path, spare: Spare, dims: tuple[list[list[int]], ...], saved_us: float, title: str
+) -> None:
+    found = finding("S38", spent_in_vain(tmp_path, spare, *dims))
+    assert found.title.startswith(title)
+    assert found.impact_ns == pytest.approx(1e3 * saved_us, rel=0.02)
+    assert found.least_ns == 0, "a length may be meant"
+    none = replaced(spare, percent=3.0, mean_percent=3.0)
+    assert silent("S38", spent_in_vain(tmp_path, none, *dims))
 
 
 @pytest.mark.parametrize(("operand", "told"), [([64, 1, 32], True), ([64, 64, 32], False)])

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators are compared inside torch")
 
-from tracetui.collectors.child import gradients, unchanged  # noqa: E402
+from tracetui.collectors.child import gradients, spare, unchanged  # noqa: E402
 
 WORDS = torch.randn(4, 8)
 FROZEN, LEARNED = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
@@ -154,3 +154,84 @@ def test_modules_with_gradients_that_no_optimizer_holds_are_told_by_a_class_that
     del kept, other
     gc.collect()
     assert "Backbone" not in (gradients.unheld() or {"classes": ()})["classes"], "the optimizer has its own copies"
+
+
+class Net(torch.nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(20, 6)
+
+    def forward(self, x: Any, **others: Any) -> Any:
+        return self.layer(x)
+
+
+def sounds(*lengths: int, size: int = 60) -> Any:
+    made = torch.zeros(len(lengths), size, 20)
+    for row, length in zip(made, lengths, strict=True):
+        row[:length] = torch.randn(length, 20)
+    return made
+
+
+def looked_at(step: Any) -> list[tuple[Any, ...]]:
+    looked = spare.Spare()
+    for _ in range(2):
+        step()
+    told = looked.end()
+    assert torch.nn.Module.__call__.__name__ == "_wrapped_call_impl"
+    return [(each["name"], each["dim"], round(each["percent"]), round(each["mean_percent"])) for each in told]
+
+
+NET = Net()
+
+
+def given(x: Any, **others: Any) -> Any:
+    return lambda: NET(x, **others)
+
+
+def labels(*counts: int, size: int = 40) -> Any:
+    return torch.stack([torch.cat((torch.full((size - many,), -100), torch.arange(many) % 6)) for many in counts])
+
+
+PICTURES = torch.nn.functional.pad(torch.randn(2, 3, 20, 20), (9, 9, 9, 9))
+
+
+def loss(target: Any) -> Any:
+    return lambda: torch.nn.CrossEntropyLoss()(torch.randn(target.numel(), 6), target.flatten())
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (given(sounds(12, 30)), [("x", 1, 50, 65)]),
+        (given(sounds(12, 60)), [("x", 1, 0, 40)]),
+        (given(sounds(12, 30).flip(1)), [("x", 1, 50, 65)]),
+        (given(sounds(60, 57)), []),
+        (given(sounds(12, 30), mask=(sounds(12, 30) != 0).any(2)), [("x", 1, 50, 65)]),
+        (given(sounds(12, 30), ids=torch.arange(120).view(2, 60)), []),  # has content for each position
+        (given(torch.randn(2, 60, 20), kinds=torch.zeros(2, 60)), []),  # all the same
+        (given(torch.randn(2, 60, 20), seen=torch.ones(60, 60).tril()), []),
+        (lambda: torch.nn.Conv2d(3, 4, 1)(PICTURES), []),
+        (given(torch.nn.functional.pad(torch.randn(64, 12), (0, 8))), []),  # columns that have weights
+        (loss(labels(5, 10)), [("target", None, 81, 81)]),
+        (loss(labels(38, 40)), []),
+    ],
+)  # fmt: skip
+def test_positions_that_carry_nothing_are_told_of_padding_and_of_no_other_tensor(step: Any, told: Any) -> None:
+    assert looked_at(step) == told
+
+
+def test_padding_is_told_with_the_line_that_gives_it_and_on_average_over_steps() -> None:
+    lengths = iter((30, 42))
+
+    def step() -> None:
+        NET(sounds(6, next(lengths)))
+
+    looked = spare.Spare()
+    step()
+    torch.nn.Sequential(NET)(sounds(20, 20))  # another place
+    step()
+    told = {each["function"]: each for each in looked.end()}
+    assert round(told["step"]["percent"]) == 40
+    assert (told["step"]["of"], told["step"]["shape"]) == ("Net", [2, 60, 20])
+    assert told["step"]["line"] == step.__code__.co_firstlineno + 1
+    assert set(told) == {"step", "test_padding_is_told_with_the_line_that_gives_it_and_on_average_over_steps"}

@@ -111,6 +111,7 @@ def test_a_call_is_named_as_people_write_it() -> None:
     assert call_name("nn.Module: LSTMCell_0") == "LSTMCell"
     assert call_name("autograd::engine::evaluate_function: AddmmBackward0") == "AddmmBackward0"
     assert call_name("torch/serialization.py(945): save") == "save (serialization.py)"
+    assert call_name("logging/__init__.py(1479): info") == "info (logging)"
 
 
 FAULTS = (

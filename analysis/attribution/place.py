@@ -341,7 +341,7 @@ def call_name(name: str) -> str:
     if match := _BUILT_IN.match(name):
         return f"{match[2].rpartition('.')[2]}.{match[1]}" if match[2] else match[1]
     if match := FRAME.fullmatch(name):
-        return f"{match['function']} ({match['file'].rpartition('/')[2]})"
+        return f"{match['function']} ({match['file'].removesuffix('/__init__.py').rpartition('/')[2]})"
     return _INSTANCE.sub("", name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name.removeprefix(_TASK)
 
 

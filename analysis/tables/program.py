@@ -442,19 +442,8 @@ HOST_LINES = Table(
     reports=("step_ns", "percent", "path_percent", "thread", "name", "function", "mostly_in"),
     base="% of the sampled steps",
     key="name",
-    drill="frames",
+    drill="stacks",
 )  # fmt: skip
-LINE_FRAMES = Table(
-    "host_line_frames",
-    "Frames below a line",
-    "frames",
-    (
-        replace(HOST_LINES.field("name"), title="Frame", about="file and line of a call below"),
-        *HOST_LINES.chosen(("function", "step_ns", "percent", "samples")),
-    ),
-    key="name",
-    drill="frames",
-)
 
 HOST_STACKS = Table(
     "host_stacks",

@@ -11,8 +11,8 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.host import api_calls, host_functions, launches
-from tracetui.analysis.host_lines import Sampled, frames_below, host_lines, sampled
-from tracetui.analysis.host_stacks import host_stacks
+from tracetui.analysis.host_lines import NO_LINE, Sampled, host_lines, sampled
+from tracetui.analysis.host_stacks import LEAST_PERCENT, host_stacks
 from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.nsys.gpu_samples import gpu_samples
 from tracetui.analysis.nsys.threads import cpu_functions, os_calls, threads
@@ -28,7 +28,6 @@ from tracetui.analysis.tables.program import (
     HOST_FUNCTIONS,
     HOST_LINES,
     HOST_STACKS,
-    LINE_FRAMES,
     RANGES,
 )
 from tracetui.analysis.timeline.facts import events_within, lanes_within
@@ -303,7 +302,7 @@ def session_samples(session: Session) -> tuple[Sampled | None, str | None]:
 
 
 def lines_page(session: Session) -> Page:
-    """The lines that the clean program was in; Enter opens the frames below one."""
+    """The lines that the clean program was in; Enter opens the stacks from one on."""
     found, problem = session_samples(session)
     how = host_samples(session.trace(), found, problem)
 
@@ -323,31 +322,16 @@ def lines_page(session: Session) -> Page:
 
 
 def stacks_page(session: Session, within: str = "") -> Page:
-    """The stacks as a tree; Enter shows what is below one alone."""
+    """The stacks as a tree, or what is below one alone, or below all that end so; Enter opens one."""
     found, problem = session_samples(session)
     frame = session.cached("host stacks", lambda: host_stacks(found))
     if within:
-        frame = frame.filter((pl.col("path") == within) | pl.col("path").str.starts_with(within + "/"))
-        frame = frame.with_columns(pl.col("depth") - pl.col("depth").first())
+        frame = frame.filter(pl.format("/{}/", "path").str.contains(f"/{within}/", literal=True))
+        frame = frame.with_columns(pl.col("depth") - pl.col("depth").min())
     return Page.of(
         HOST_STACKS, frame, columns=filled(HOST_STACKS.columns, frame), note=HOST_STACKS.base,
         title=within.rpartition("/")[2], empty=problem or NO_SAMPLES,
     )  # fmt: skip
-
-
-def inside_frames(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-    """The frames below the row's."""
-    path = row["frames"]
-    if path is None:
-        return None
-
-    def page() -> Page:
-        found, _ = session_samples(session)
-        assert found is not None
-        frame = frames_below(found, int(row["thread_at"]), list(path))
-        return Page.of(LINE_FRAMES, frame, title=str(row["short_name"]), note=HOST_LINES.base)
-
-    return page
 
 
 def api_page(session: Session) -> Page:
@@ -448,8 +432,10 @@ class HostView(CountedView):
         """The stretches of a resource of the critical path; what ran in a lane."""
         if page.id == "lanes":
             return inside_lane(self.session, row)
-        if page.id in (HOST_LINES.id, LINE_FRAMES.id):
-            return inside_frames(self.session, row)
+        if page.id == HOST_LINES.id:
+            words = NO_LINE if row["function"] is None else f"{row['short_name']} {row['function']}"
+            told = (row["percent"] or 0.0) >= LEAST_PERCENT
+            return partial(stacks_page, self.session, words) if told else None
         if page.id == HOST_STACKS.id:
             return partial(stacks_page, self.session, str(row["path"]))
         return inside_path(self.session, row) if page.id == "critical_path" else None

@@ -28,8 +28,9 @@ ANSWER = "sampler.json"
 LEAST_SAMPLES = 1100
 """About a twentieth of the samples fails."""
 WAIT_S = 15.0
-AFTER_S = 0.05
-"""How long the process stands still after the steps: some periods of the sampler."""
+STANDS_S = 0.5
+"""How long the process stands still before the steps and after them: some samples of all of its processes, even where
+the machine is busy."""
 _LOOK_S = 0.001
 _ASK_AGAIN_S = 0.5
 _SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
@@ -168,13 +169,14 @@ def _stand_before(answer: Path) -> bool:
     until = time.monotonic() + _ASK_AGAIN_S
     while time.monotonic() < until:
         if answer.exists():
+            time.sleep(STANDS_S)
             return True
         time.sleep(_LOOK_S)
     return False
 
 
 def _stand_after() -> None:
-    time.sleep(AFTER_S)
+    time.sleep(STANDS_S)
 
 
 def _allow(pid: int) -> None:

@@ -19,6 +19,7 @@ from .marks import Marks, Pauses, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
 from .sampling import Sampling
+from .spare import Spare
 from .turns import LEAST_STEPS, Turns
 
 if TYPE_CHECKING:
@@ -247,6 +248,7 @@ class Recorder:
         self._looked: unchanged.Unchanged | None = None
         self._unchanged: list[dict[str, Any]] = []
         self._unheld: dict[str, Any] | None = None
+        self._spare: list[dict[str, Any]] = []
         self._calls = 0
         self._done = False
         self.has_all = False
@@ -376,11 +378,16 @@ class Recorder:
             self._keep()
 
     def _compare(self) -> Iterator[None]:
-        """Looks, last of all since it is slow, for what each step computes anew with the same result."""
+        """Looks, last of all since it is slow, for what steps compute with in vain, or anew with the same result."""
         if not self._spec["clean_steps"] or self._spec.get("rank") is not None or not unchanged.is_eager():
             return
         if self._by_hand:  # the program goes on afterwards, and must not fail in this
             return
+        given = Spare()
+        for number in range(unchanged.STEPS):
+            yield
+            self._progress.say("comparing", number + 1, 2 * unchanged.STEPS)
+        self._spare = given.end()
         try:
             self._looked = looked = unchanged.Unchanged()
         except ImportError:  # this torch has no modes
@@ -388,7 +395,7 @@ class Recorder:
         for number in range(unchanged.STEPS):
             yield
             looked.step()
-            self._progress.say("comparing", number + 1, unchanged.STEPS)
+            self._progress.say("comparing", unchanged.STEPS + number + 1, 2 * unchanged.STEPS)
         looked.end()
         self._unchanged = looked.found()
         self._keep()
@@ -531,6 +538,7 @@ class Recorder:
             "passes": self._passes,
             "unchanged": self._unchanged,
             "unheld": self._unheld,
+            "spare": self._spare,
             "sampled": None if self._sampling is None else self._sampling.measured(),
             "step_of": self._step_call() if self._calls else None,
             **({"calls": self._calls} if self._spec["tool"] == TIMES else {}),

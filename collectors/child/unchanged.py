@@ -126,7 +126,7 @@ class Unchanged:
                 each for each in (result if isinstance(result, (tuple, list)) else (result,)) if _is_tensor(each)
             ]
             if outputs:
-                self._steps[-1].append((_frames(), func._schema.name, [_told(each) for each in outputs]))
+                self._steps[-1].append((frames(), func._schema.name, [_told(each) for each in outputs]))
         except Exception as error:  # whatever happens, the program goes on
             self.problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
@@ -162,7 +162,7 @@ class Unchanged:
         for frames, at in places.items():
             if any(work[place] for place in at):
                 named.setdefault(_within(frames, {calls[place][0] for place in at}), []).extend(at)
-        told = [{**_named(place), "operators": _ranges(at, calls, number, seen)} for place, at in named.items()]
+        told = [{**place_words(place), "operators": _ranges(at, calls, number, seen)} for place, at in named.items()]
         return sorted(told, key=lambda each: -sum(len(of["calls"]) for of in each["operators"]))[:MOST_PLACES]
 
 
@@ -189,7 +189,8 @@ def _within(outermost: tuple[Place, ...], stacks: set[tuple[Place, ...]]) -> Pla
     return functions[-1][-1] if functions else outermost[-1]
 
 
-def _named(place: Place) -> dict[str, Any]:
+def place_words(place: Place) -> dict[str, Any]:
+    """A place as run.json has it."""
     file, first, function, line = place
     folder = Path.cwd()
     path = Path(file)
@@ -209,7 +210,7 @@ def _ranges(at: list[int], calls: Any, number: list[int], seen: Any) -> list[dic
     return [{"name": name, "of": seen[name], "calls": which} for name, which in found.items()]
 
 
-def _frames() -> tuple[Place, ...]:
+def frames() -> tuple[Place, ...]:
     """The program's own functions that led here, the outermost first; none of what a backward pass does."""
     frame: Any = sys._getframe(2)
     found = []

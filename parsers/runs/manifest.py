@@ -442,6 +442,27 @@ class Unheld(Struct, frozen=True, gc=False):
     """Of the modules all of whose parameters are so, the outermost ones whose class no trained module has."""
 
 
+class Spare(Struct, frozen=True, gc=False):
+    """Positions of a tensor that some steps in a row computed with though they carry nothing."""
+
+    name: str = ""
+    """Of the argument; `target` of a loss."""
+    of: str = ""
+    """Class of the module that it was given to, or torch's function of the loss."""
+    shape: tuple[Whole, ...] = ()
+    """Of the tensor; of a loss that of its scores, rows and classes."""
+    dim: Whole | None = None
+    """The dimension whose positions, from an end on, all have the same value; null of rows that a loss ignores."""
+    percent: Number = 0.0
+    """Of the dimension, so in all items of a batch; of a loss, of its rows."""
+    mean_percent: Number = 0.0
+    """Of the dimension, so in each item on average."""
+    file: str = ""
+    line: Whole = 0
+    """Where the program calls the module or the loss."""
+    function: str = ""
+
+
 class Measurement(Struct, frozen=True, gc=False):
     """How it was measured."""
 
@@ -472,6 +493,8 @@ class Measurement(Struct, frozen=True, gc=False):
     """The places of the program whose operators yield the same in each step."""
     unheld: Unheld | None = None
     """Null where each parameter with a gradient is in an optimizer, or it is not known."""
+    spare: tuple[Spare, ...] = ()
+    """Padding, and labels that the loss ignores."""
     passes: tuple[Pass, ...] = ()
     """The recordings of torch.profiler, in order."""
     commands: tuple[tuple[str, ...], ...] = ()

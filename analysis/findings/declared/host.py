@@ -380,6 +380,30 @@ S37 = Rule(
     modules. Where something before them is trained, gradients still flow through them, and less is gained.""",
 )
 
+S38 = Rule(
+    "S38",
+    "Work on positions that carry nothing",
+    needs=("timeline", "gpu", "operators"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "share_percent": chosen(5, "%", "what the step would be shorter without it"),
+        "same_percent": chosen(10, "%", "of a dimension, the same in all items of a batch"),
+    },
+    advice="Pad each batch to its longest item only, or group items by length.",
+    source="the tensors that the program gives to its modules and losses, looked at while it ran",
+    compared="from {share_percent} of the step on",
+    several=True,
+    explanation="""
+    A batch is padded far beyond its longest item, or the loss ignores most rows that the last layer computes.
+
+    `tracetui profile` looks at what outermost modules are given, for three steps after all recordings (`spare` in
+    run.json), where nothing is compiled: how much of a dimension has the value of its first or last position from there
+    on. All tensors of that length must have it, and no weight may belong to a single position; of a loss it counts the
+    rows whose label is `ignore_index`. The gain is a replay in which kernels of operators with that length, or with as
+    many rows and classes, take that much less: with the square of the rest where a shape has the length twice, or is
+    attention. A length may be meant, as of images with a border, so the gain is an upper end.""",
+)
+
 S30 = Rule(
     "S30",
     "Activations are computed twice",

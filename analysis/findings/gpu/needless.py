@@ -19,7 +19,7 @@ from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Query
 from tracetui.analysis.findings.declared.gpu import F24
-from tracetui.analysis.findings.declared.host import S34, S35, S37
+from tracetui.analysis.findings.declared.host import S34, S35, S37, S38
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.attention import inputs_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding
     from tracetui.analysis.findings.core.gain import Bools, Gain
     from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.parsers.runs.manifest import Unchanged
+    from tracetui.parsers.runs.manifest import Spare, Unchanged
 
 MOSTLY = 0.5
 """Of a place's operators, so many must be found in a step of the recording."""
@@ -190,6 +190,77 @@ def unused_gradients(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"without the backward pass of {what}{through}: {bound.why}",
     )
+
+
+@looks_for(S38)
+def nothing_there(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    told = () if facts.manifest is None else facts.manifest.measurement.spare
+    if not told or facts.host_model is None:
+        return
+    launched = facts.launches.filter(pl.col("operator").is_not_null())
+    texts = facts.trace.host["input_shapes"].gather(launched["operator"]).cast(pl.String)
+    known, attends = launched["row"].to_numpy(), kernel_kinds.of_category(launched, "attention")
+    for one in told:
+        is_padding = one.dim is not None
+        in_all = is_padding and one.percent >= limits.same_percent
+        percent = one.percent if in_all else one.mean_percent
+        powers = {text: (_length_in if is_padding else _rows_in)(inputs_of(text), one) for text in texts.unique()}
+        power = np.array([powers[text] for text in texts], np.int64)
+        power[(power > 0) & attends] = 2
+        left, pairs = 1 - percent / 100, known[power > 1]
+        others = [(pairs, left**2)] if pairs.size else []
+        bound = gain.of_kernels(facts, known[power == 1], factor=left, others=others)
+        bound = replace(gain.of_the_step(bound, facts.host_model), least_ns=0.0, sure_percent=0.0)
+        if (bound.ceiling_percent or 0.0) < limits.share_percent:
+            continue
+        place, size = f"{one.file}:{one.line}, {one.function}", one.shape[one.dim or 0]
+        shape = " × ".join(map(words.count, one.shape))
+        what = f"{words.percent(percent)} of the {words.count(size)}"
+        if not is_padding:
+            title = f"Take the rows that have a label before {place}: its loss ignores {what}"
+            advice = (
+                "Select these rows before the last layer: x[labels != ignore_index]; pack answers, shorten prompts."
+            )
+        elif in_all:
+            title = f"Pad {one.name} to its batch's longest, for {place}: {what} positions are the same in all items"
+            advice = (
+                "Pad in the collate function to the longest item of the batch, rounded up to a multiple of 8 to 64."
+            )
+        else:
+            title = f"Group {one.name} by length, for {place}: {what} positions are padding on average"
+            advice = "Make batches of items of like length (a sampler by length), or pack several into one row."
+        yield bound.finding(
+            title,
+            (
+                Evidence("given to" if is_padding else "scores of", f"{one.of}, {shape}"),
+                Evidence("so in each item on average", one.mean_percent, "%"),
+                Evidence("launches that this is about", facts.per_step(int((power > 0).sum())), "", Query("kernels")),
+            ),
+            bound.why,
+            advice=advice,
+        )
+
+
+HALVED = 5
+"""Layers with strides and pooling leave a half of a length, this often at most."""
+
+
+def _length_in(shapes: list[list[int]], of: Spare) -> int:
+    """Whether the tensor's length, or what strides and views make of it, is in an operator's inputs; 2 for pairs."""
+    # tokens have no strides
+    halves = HALVED if len(of.shape) > 2 else 0
+    lengths = [length for halved in range(halves + 1) if (length := of.shape[of.dim or 0] >> halved) > HALVED]
+    pairs = any(len(shape) > 2 and shape[-1] == shape[-2] in lengths for shape in shapes)
+    sizes = {size for shape in shapes for size in shape}
+    found = any(size in (length, length + 1) or size % length == 0 for size in sizes if size for length in lengths)
+    return 1 + pairs if found else 0
+
+
+def _rows_in(shapes: list[list[int]], of: Spare) -> int:
+    """Whether an operator has as many rows as the loss, and its classes."""
+    rows, classes = of.shape
+    others = [prod(shape) // (classes if classes in shape else max(shape[-1], 1)) for shape in shapes if shape]
+    return int(any(classes in shape for shape in shapes) and max(others) >= rows)
 
 
 @looks_for(F24)

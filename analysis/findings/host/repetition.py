@@ -36,13 +36,13 @@ LEASTPART = 0.01
 MOST_NAMED = 3
 HALF = 0.5
 INSTEAD = (
-    (r"^backward \((_tensor|__init__)\.py\)",
+    (r"^backward \((_tensor\.py|autograd)\)",
      "Fewer and larger micro-batches, as far as memory allows: each launches as many kernels as a large one does."),
     (r"(LSTM|GRU|RNN)Cell|lstm_cell|gru_cell|rnn_\w+_cell",
      "Call nn.LSTM, nn.GRU or nn.RNN once over the whole sequence: cuDNN then runs all of its steps in one call."),
     (r"histc|histogram|bincount|quantile|aten::(unique|topk|sort)",
      "Compute such statistics on the GPU, over all tensors at once, and in every n-th step only."),
-    (r"item|_local_scalar_dense|tolist|is_nonzero",
+    (r"\bitem\b|_local_scalar_dense|tolist|is_nonzero",
      "Keep the values in one tensor on the GPU and read it once, after the loop, or not at all."),
     (r"norm$|norm\b|clip_grad",
      "torch.nn.utils.clip_grad_norm_(parameters, …, foreach=True) or torch._foreach_norm does it for all tensors."),
@@ -57,6 +57,10 @@ INSTEAD = (
 IN_GENERAL = (
     "Do it for all of them in one call: a batch dimension, torch.vmap, one wide GEMM; do fewer; or let torch.compile or"
     " a CUDA graph take the loop."
+)
+ON_THE_HOST = (
+    "It launches nothing: let NumPy or a compiled library do all of it in one call, keep results that come again"
+    " (functools.cache), or do it in a loader's workers or a thread one step ahead."
 )
 
 
@@ -73,8 +77,8 @@ class Units(Struct, frozen=True):
 
 
 _CALLS_HOOKS = re.compile(r"^torch/nn/modules/module\.py\(\d+\): (?:_call_impl|inner)$")
-_NO_LOOP = re.compile(rf"torch/optim/|.*(?:{COMPILED.pattern})")
-"""What optimizers do one by one is F4's, and a compiled function is a network, written out."""
+_NO_LOOP = re.compile(rf"torch/(?:optim|autograd)/|.*(?:{COMPILED.pattern})")
+"""Optimizers are F4's; a backward pass has its network's length, and a compiled function is one, written out."""
 _BACKWARD = r"^torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward$"
 _WEIGHED = re.compile(r"^aten::(?:linear|matmul|mm|bmm|addmm|baddbmm|einsum|conv\w*|scaled_dot_product_attention)$")
 """What multiplies by weights; in a function, which of its calls have which weights is not known."""
@@ -254,14 +258,14 @@ def _repetition(facts: Facts, function: str, calls: pl.DataFrame, bound: gain.Ga
             ),
         ),
         f"with one of each call left in place of {words.count(facts.per_step(calls.height))}: {bound.why}",
-        advice=_in_place_of(labels),
+        advice=_in_place_of(labels) or (IN_GENERAL if groups["gpu_ns"].sum() else ON_THE_HOST),
     )
 
 
 def _in_place_of(labels: list[str]) -> str:
-    """What to do about these calls, the one that takes most first."""
+    """What to do about these calls, the one that takes most first; empty where no name tells."""
     fitting = [advice for label in labels for pattern, advice in INSTEAD if re.search(pattern, label)]
-    return " ".join(list(dict.fromkeys(fitting))[:2]) or IN_GENERAL
+    return " ".join(list(dict.fromkeys(fitting))[:2])
 
 
 @looks_for(S30)

@@ -1,0 +1,118 @@
+"""Positions that a step computes with though they carry nothing: a batch's padding, and labels that a loss ignores.
+
+For some steps after everything is recorded, the tensors that the program gives to its outermost modules are looked at,
+and the labels of its losses. Where all tensors of one length repeat the value of an end up to it, that is padding.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from typing import Any, Iterator, Mapping
+
+from .hand import replace
+from .unchanged import frames, place_words
+
+LEAST_SIZE, MOST_ELEMENTS = 16, 2**26
+"""Of a dimension, and of a tensor, that is looked at."""
+LEAST_PERCENT = 10.0
+MOST_TOLD = 8
+
+
+class Spare:
+    """Looks at what the thread that makes it gives to modules and losses."""
+
+    def __init__(self) -> None:
+        """Begins to look."""
+        import torch
+
+        self._thread, self._depth = threading.get_ident(), 0
+        self._seen: dict[tuple[Any, ...], list[Any]] = {}
+        losses = [name for name in ("cross_entropy_loss", "nll_loss_nd") if hasattr(torch._C._nn, name)]
+        self._undo = [
+            replace(torch.nn.Module, "__call__", self._called),
+            *(replace(torch._C._nn, name, self._lost) for name in losses),
+        ]
+
+    def end(self) -> list[dict[str, Any]]:
+        """Looks no more; what was seen on average, that of most positions first."""
+        while self._undo:
+            self._undo.pop()()
+        told = []
+        for (place, of, name, dim), seen in self._seen.items():
+            percent, mean = (100 * sum(part[at] for _, part in seen) / len(seen) for at in (0, 1))
+            if mean >= LEAST_PERCENT:
+                about = {"name": name, "of": of, "shape": list(seen[-1][0]), "dim": dim}
+                told.append({**about, "percent": percent, "mean_percent": mean, **place_words(place)})
+        return sorted(told, key=lambda each: -each["mean_percent"])[:MOST_TOLD]
+
+    def _called(self, original: Any, args: Any, given: Any) -> Any:
+        if threading.get_ident() != self._thread:
+            return original(*args, **given)
+        self._depth += 1
+        try:
+            if self._depth == 1:
+                self._look(args[0], args[1:], given)
+            return original(*args, **given)
+        finally:
+            self._depth -= 1
+
+    def _look(self, module: Any, args: Any, given: Any) -> None:
+        of_size: dict[int, list[Any]] = {}
+        try:
+            known = inspect.signature(module.forward).bind(*args, **given).arguments
+            inputs = {each.shape[1] for each in module.parameters() if each.dim() > 1 and each.shape[0] > 1}
+            for name, tensor in _tensors("", known):
+                for dim, size in enumerate(tensor.shape):
+                    # a border of pictures is in both dimensions, and what is weighed has weights for each position
+                    fixed = tensor.shape.count(size) > 1 or (tensor.is_floating_point() and size in inputs)
+                    if tensor.dim() > 1 and size >= LEAST_SIZE and tensor.numel() <= MOST_ELEMENTS and not fixed:
+                        part = max((_alike(tensor.detach(), dim, end) for end in (0, -1)), key=lambda part: part[1])
+                        of_size.setdefault(size, []).append((part[1], part, name, dim, tuple(tensor.shape)))
+            for tensors in of_size.values():
+                # one that has content there tells that it is no padding, one that is all the same tells nothing
+                telling = [each for each in tensors if each[0] < 1]
+                if telling:
+                    _, part, name, dim, shape = min(telling, key=lambda each: each[0])
+                    self._keep(type(module).__name__, name, dim, shape, part)
+        except Exception:  # whatever happens, the program goes on
+            return
+
+    def _lost(self, original: Any, args: Any, given: Any) -> Any:
+        try:
+            scores, target, _, _, ignored = args[:5]
+            rows = threading.get_ident() == self._thread and (scores.dim(), target.dim()) == (2, 1)
+            if rows and target.numel() >= LEAST_SIZE:
+                part = (target.detach() == ignored).double().mean().item()
+                self._keep(original.__name__, "target", None, tuple(scores.shape), (part, part))
+        except Exception:  # whatever happens, the program goes on
+            return original(*args, **given)
+        return original(*args, **given)
+
+    def _keep(self, of: str, name: str, dim: int | None, shape: Any, part: tuple[float, float]) -> None:
+        where = frames()
+        if where:
+            self._seen.setdefault((where[-1], of, name, dim), []).append((shape, part))
+
+
+def _tensors(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _tensors(str(key), each)
+    elif isinstance(value, (tuple, list)):
+        for number, each in enumerate(value):
+            yield from _tensors(f"{name}[{number}]", each)
+
+
+def _alike(tensor: Any, dim: int, end: int) -> tuple[float, float]:
+    """Which part of a dimension repeats its first (0) or last position (-1): in all items, and on average."""
+    same = (tensor == tensor.select(dim, end).unsqueeze(dim)).movedim((dim, 0 if dim else 1), (1, 0))
+    same = same.flatten(2).all(2) if same.dim() > 2 else same
+    run = (same.flip(1) if end else same).long().cumprod(1).sum(1).double()
+    run = run * (run > 1) / same.shape[1]
+    # of the batch's items those count that are all the same
+    return run.min().item(), (run.mean() if dim else run.min()).item()
