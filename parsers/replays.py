@@ -186,7 +186,7 @@ def _between(
     when, owner = launching["start"].to_numpy(), launching["process"].to_numpy()
     told = trace.host.filter((pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.starts_with(NODE))
     told = told.sort("start").select("start", name=pl.col("name").cast(pl.String).str.strip_prefix(NODE))
-    until = [*(begin for begin, *_ in spans[1:]), None]
+    until = [*(begin for begin, *_ in spans[1:]), np.iinfo(np.int64).max]
     found = []
     for (begin, end, first, process), after in zip(spans, until, strict=True):
         at = np.arange(np.searchsorted(when, begin), np.searchsorted(when, end))
@@ -201,7 +201,7 @@ def _between(
         outer = [str(names[one]) for one in ranges.around(first) if starts[one] < begin]
         if launches:
             kernels = tuple(named[place] for place in at[owner[at] == process].tolist())
-            nodes = told.filter((pl.col("start") > end) & (pl.lit(after).is_null() | (pl.col("start") < after)))["name"]
+            nodes = told.filter(pl.col("start").is_between(end, after))["name"]
             if len(nodes) == len(kernels):
                 kernels = tuple(called.get(kernel_key.key(name), name) for name in nodes)
             found.append(Piece(trace, outer[0] if outer else "", kernels, tuple(launches), begin))

@@ -19,6 +19,7 @@ from .profilers import CAPTURE_TRACE, about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 MOST_CAPTURES, MOST_BYTES, MOST_S = 64, 64 << 20, 60.0
 """Once that many graphs, bytes or seconds are recorded, further captures are not."""
@@ -31,8 +32,14 @@ _MOST_NODES = 1 << 16
 class Captures:
     """The recordings of a program's captures, from `begin` to `end`."""
 
-    def __init__(self, spec: dict[str, Any]) -> None:
-        self._spec = spec
+    def __init__(self, spec: dict[str, Any], unwatched: Callable[[], AbstractContextManager[None]]) -> None:
+        """Records nothing yet.
+
+        Args:
+            spec: what the parent asked for.
+            unwatched: makes what a profiler starts in.
+        """
+        self._spec, self._unwatched = spec, unwatched
         self._owner = threading.main_thread()
         self._profiler: Any = None
         self._kept: tuple[Any, Any, Any] | None = None
@@ -129,7 +136,8 @@ class Captures:
         if spent or self._profiler is not None or torch.autograd._profiler_enabled():
             return
         profiler = profile(record_shapes=True, with_stack=self._spec["with_stack"])
-        profiler.start()
+        with self._unwatched():
+            profiler.start()
         self._profiler = profiler
         profiler.add_metadata_json("tracetui", json.dumps({**about(self._spec), "pass": "capture"}))
 

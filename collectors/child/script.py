@@ -68,20 +68,32 @@ class Watch:
         self._stopped = True
         self._calls.clear()
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leaves modules as they were while a profiler starts: the first one learns for good what calls a module."""
+        is_mine = self._module.__call__ is self._watching
+        if is_mine:
+            self._module.__call__ = self._call
+        try:
+            yield
+        finally:
+            if is_mine:
+                self._module.__call__ = self._watching
+
     def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        is_compiling = _is_compiling()
+        is_compiling, watch = _is_compiling(), self
 
         @functools.wraps(call)
-        def watched(module: Any, *args: Any, **named: Any) -> Any:
+        def watched(self: Any, *args: Any, **named: Any) -> Any:  # profilers look for a module of this name
             if is_compiling() or threading.current_thread() is not threading.main_thread():
-                return call(module, *args, **named)
-            self._depth += 1
+                return call(self, *args, **named)
+            watch._depth += 1
             try:
-                result = call(module, *args, **named)
+                result = call(self, *args, **named)
             finally:
-                self._depth -= 1
-            if not self._depth and not self._stopped:
-                self._called(module)
+                watch._depth -= 1
+            if not watch._depth and not watch._stopped:
+                watch._called(self)
             return result
 
         return watched
@@ -235,7 +247,9 @@ class Recorder:
         self._by_hand = False
         self._profiler: Any | None = None
         self._light: LightPass | None = None
-        self._captures = Captures(spec)
+        self._captures = Captures(
+            spec, lambda: contextlib.nullcontext() if self._watch is None else self._watch.aside()
+        )
         self._clean = self._rich = Marks("cpu")
         self._pauses = Pauses()
         self.settings: dict[str, Any] | None = None
