@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import call_name, own_frames
+from tracetui.analysis.attribution.place import around, call_name, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, program, words
@@ -338,7 +338,7 @@ def _compilations(facts: Facts, limits: Limits) -> Iterator[Finding]:
     share = 100 * intervals.length(spent) / intervals.length(steps)
     if share < limits.share_percent:
         return
-    frames = own_frames(facts.trace).frame[np.flatnonzero(found)]
+    frames = around(facts.trace, np.flatnonzero(found)).frame
     at = Counter(host["name"][row] for row in frames[frames >= 0].tolist()).most_common(1)
     within = int(((start >= steps[0][0]) & (start < steps[1][-1])).sum())
     yield Finding(
