@@ -125,7 +125,7 @@ def graph(sel: Selection) -> Graph | None:
     )
     after, unknown = waits.stream_waits(names, calls_start, thread, work)
     work = replace(work, after=after)
-    prepared = _prepared(names, calls_start, calls_end, kind, first, work)
+    prepared = _prepared(names, calls_start, calls_end, kind == FULL, first, work)
     calls_start, stretch = calls_start + prepared, stretch + prepared
     latency, gap, inner = _latencies(calls_start, calls_end, work)
     copied_before, copied_after = waits.staging(calls_start, calls_end, own_work, first, work, latency, returns)
@@ -279,12 +279,12 @@ def _held(sel: Selection, work: Work) -> Ints:
     return held
 
 
-def _prepared(names: pl.Series, start: Ints, end: Ints, kind: Ints, first: Ints, work: Work) -> Ints:
+def _prepared(names: pl.Series, start: Ints, end: Ints, full: Bools, first: Ints, work: Work) -> Ints:
     """How long each call that launches a graph prepares it on the host: the GPU gets the graph at the end of the call.
 
     At most until its work began, and none of a call that waits for room in the queue.
     """
-    launches = (first[1:] > first[:-1]) & (kind != FULL) & matching(names, lambda name: "GraphLaunch" in name)
+    launches = (first[1:] > first[:-1]) & ~full & matching(names, lambda name: "GraphLaunch" in name)
     begun = work.start[np.minimum(first[:-1], max(work.start.size - 1, 0))] if work.start.size else start
     return np.where(launches, np.clip(begun - start, 0, end - start), 0)
 
