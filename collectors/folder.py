@@ -22,7 +22,6 @@ OWN_ONLY = 0o600
 KINDS = {
     profiler_commands.TRACE: "chrome",
     profiler_commands.LIGHT_TRACE: "chrome",
-    profiler_commands.CAPTURE_TRACE: "chrome",
     profiler_commands.NSYS_EXPORT: "nsys",
     profiler_commands.NCU_RAW: "ncu",
     profiler_commands.NCU_DETAILS: "ncu",
@@ -105,8 +104,9 @@ class RunFolder:
     def files(self) -> list[dict[str, Any]]:
         """The run's recordings and its log, as run.json lists them."""
         known = [(self.path / name, kind) for name, kind in KINDS.items()]
-        of_ranks = sorted(self.path.glob(profiler_commands.RANK_TRACES), key=lambda path: natural(path.name))
-        every = [*((path, "chrome") for path in of_ranks), *known]
+        more = {path for names in (profiler_commands.RANK_TRACES, profiler_commands.CAPTURE_TRACES)
+                for path in self.path.glob(names)}  # fmt: skip
+        every = [*((path, "chrome") for path in sorted(more, key=lambda path: natural(path.name))), *known]
         return [_described(path, kind) for path, kind in every if path.is_file()]
 
     def finish(self) -> Path:

@@ -18,6 +18,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.parsers import schema
+from tracetui.parsers.names import kernel_key
 from tracetui.parsers.names.kernel_makers import INDUCTOR
 from tracetui.parsers.nesting import NONE, nearest
 from tracetui.parsers.trace import Replays
@@ -34,6 +35,8 @@ public recording lacks the last kernel of each replay."""
 MOST_PAIRS = 1 << 26
 """Replays times pieces; of more, the order of the pieces decides nothing."""
 MOST_FRAMES = 64
+NODE = "graph kernel "
+"""Begins the names of ranges behind a capture that tell its kernels in order (`collectors.child.graphs`)."""
 AMBIGUOUS = "(ambiguous)"
 """In place of the operator or module that pieces disagree on."""
 _BEGIN, _END = "StreamBeginCapture", "StreamEndCapture"
@@ -98,7 +101,8 @@ def with_captures(trace: Trace, beside: Sequence[Trace]) -> Trace:
     if not trace.host.height or not replays(trace):
         return trace
     recorded = [one for one in (trace, *beside) if captures(one)]
-    pieces = [piece for one in recorded for piece in _pieces(one)]
+    called = {kernel_key.key(name): name for name in trace.device["name"].unique().cast(pl.String).drop_nulls()}
+    pieces = [piece for one in recorded for piece in _pieces(one, called)]
     played = _replays(trace)
     if not played:
         return trace
@@ -150,8 +154,8 @@ def with_nodes(trace: Trace, nodes: pl.DataFrame) -> Trace:
     return replace(trace, device=trace.device.with_columns(placed), replays=told)
 
 
-def _pieces(trace: Trace) -> list[Piece]:
-    """The captures of a recording, in order."""
+def _pieces(trace: Trace, called: dict[str, str]) -> list[Piece]:
+    """The captures of a recording, in order; `called` has the names of the replays' kernels by their keys."""
     calls = trace.host.with_row_index("row").filter(pl.col("kind").is_in(["runtime", "driver"]))
     calls = calls.with_columns(pl.col("name", "kernel").cast(pl.String)).sort("start")
     launching = calls.filter(pl.col("name").str.contains(_LAUNCH) | pl.col("kernel").is_not_null())
@@ -166,10 +170,12 @@ def _pieces(trace: Trace) -> list[Piece]:
         elif (process, thread) in begun:
             begin, first = begun.pop((process, thread))
             spans.append((begin, start, first, process))
-    return _between(trace, launching, sorted(spans)) if spans else []
+    return _between(trace, launching, sorted(spans), called) if spans else []
 
 
-def _between(trace: Trace, launching: pl.DataFrame, spans: list[tuple[int, int, int, int]]) -> list[Piece]:
+def _between(
+    trace: Trace, launching: pl.DataFrame, spans: list[tuple[int, int, int, int]], called: dict[str, str]
+) -> list[Piece]:
     """A piece for each begin and end of a capture, with the row of the first call and the process."""
     kind, names = trace.host["kind"].to_physical().to_numpy(), trace.host["name"]
     parent, starts = _parents(trace), trace.host["start"].to_numpy()
@@ -178,8 +184,11 @@ def _between(trace: Trace, launching: pl.DataFrame, spans: list[tuple[int, int, 
     inner = nearest(parent, kind == _OPERATOR, parent[rows])
     named = _named(trace, launching, inner)
     when, owner = launching["start"].to_numpy(), launching["process"].to_numpy()
+    told = trace.host.filter((pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.starts_with(NODE))
+    told = told.sort("start").select("start", name=pl.col("name").cast(pl.String).str.strip_prefix(NODE))
+    until = [*(begin for begin, *_ in spans[1:]), np.iinfo(np.int64).max]
     found = []
-    for begin, end, first, process in spans:
+    for (begin, end, first, process), after in zip(spans, until, strict=True):
         at = np.arange(np.searchsorted(when, begin), np.searchsorted(when, end))
         launches = []
         for row in rows[at[owner[at] == process]].tolist():
@@ -192,6 +201,9 @@ def _between(trace: Trace, launching: pl.DataFrame, spans: list[tuple[int, int, 
         outer = [str(names[one]) for one in ranges.around(first) if starts[one] < begin]
         if launches:
             kernels = tuple(named[place] for place in at[owner[at] == process].tolist())
+            nodes = told.filter(pl.col("start").is_between(end, after))["name"]
+            if len(nodes) == len(kernels):
+                kernels = tuple(called.get(kernel_key.key(name), name) for name in nodes)
             found.append(Piece(trace, outer[0] if outer else "", kernels, tuple(launches), begin))
     return found
 
@@ -308,7 +320,7 @@ def _of_kernels(kernels: tuple[str, ...], pieces: list[Piece]) -> list[int]:
         at
         for at, piece in enumerate(pieces)
         if len(piece.kernels) == size
-        and any(piece.kernels)
+        and (piece.of.info.run_id or any(piece.kernels))  # a run's replays are of what it captured
         and all(said in (None, name) for said, name in zip(piece.kernels, kernels, strict=True))
     ]
     whole = [at for at, piece in enumerate(pieces) if None not in piece.kernels]

@@ -195,6 +195,16 @@ def test_a_mode_without_a_trace_of_it_is_named_without_a_gain(tmp_path: Path) ->
     assert silent("S32", made.facts(tmp_path, _manifest(deterministic=False, anomaly=False)))
 
 
+def test_what_is_compiled_within_recorded_steps_is_told(tmp_path: Path) -> None:
+    made = Made()
+    launching(made, blocked=False)
+    assert silent("S32", made.facts(tmp_path))
+    made.host("cpu_op", "_compile.compile_inner (dynamo_timed)", 100, 350)
+    found = finding("S32", made.facts(tmp_path))
+    assert "works 1 time within 3 recorded steps" in found.title
+    assert found.evidence[0].value == 250e3
+
+
 @pytest.mark.parametrize("anomaly", [None, True, False])
 def test_the_search_for_nan_in_the_backward_pass_is_anomaly_detection(tmp_path: Path, anomaly: bool | None) -> None:
     made, now = Made(), 0.0

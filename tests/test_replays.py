@@ -274,3 +274,21 @@ def test_replays_on_an_nvidia_gpu_have_their_operators_and_lines():
         assert of_name.height
         assert set(of_name["operator"]) == {operator}, part
     assert {"llm.py(14): forward", "llm.py(45): forward"} <= {str(line) for line in lines(trace, rows)}
+
+
+def test_the_driver_s_names_of_captured_kernels_prove_each_replay():
+    """Three equal layers on an H100, each graphed by `make_graphed_callables` before the recording began."""
+    found = opened(DATA / "graphed_train").replays
+    assert found is not None
+    assert (found.launches, found.pieces, found.kernels, found.matched, found.by_order) == (18, 6, 162, 162, 0)
+    assert found.named_ns == found.ns
+
+
+def test_a_graph_is_handed_over_at_the_end_of_its_launch():
+    """Where the host waits for each replay, its launches of 0.2 ms are part of each iteration."""
+    from tracetui.analysis.dependencies.model import model
+    from tracetui.analysis.selection import select
+
+    found = model(select(opened(DATA / "decode_captured")))
+    assert found is not None
+    assert abs(found.replayed_ns - found.recorded_ns) < 0.001 * found.recorded_ns

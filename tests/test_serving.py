@@ -170,8 +170,8 @@ def test_the_headline_has_each_phase_and_no_mean_over_them(tmp_path, capsys):
     path = written(tmp_path, VLLM)
     assert cli.main(["report", str(path)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "a decode iteration takes" in text
-    assert "6 decode with a mean of 96.00 µs" in text
+    assert "an iteration of kind decode takes" in text
+    assert "6 of kind decode (mean 96.00 µs)" in text
     every = overview(select(open_path(path, cache=False).main)).average_step_ns
     assert every is not None
     assert f"{every / 1000:.1f} µs" not in text

@@ -11,9 +11,10 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import lanes_of, numbered_by, parents_of, row_ids
 from tracetui.analysis.attribution.launch_calls import STREAM, of_nobody
 from tracetui.analysis.base.api_names import runtime
+from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
-from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE, Calls, Work
+from tracetui.analysis.dependencies.waits import FULL, LEAST_ENDS, NONE, Calls, Work
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import KERNEL_WAIT_LIMIT_NS
 from tracetui.analysis.gpu.step_kinds import typical_steps
@@ -124,6 +125,8 @@ def graph(sel: Selection) -> Graph | None:
     )
     after, unknown = waits.stream_waits(names, calls_start, thread, work)
     work = replace(work, after=after)
+    prepared = _prepared(names, calls_start, calls_end, kind == FULL, first, work)
+    calls_start, stretch = calls_start + prepared, stretch + prepared
     latency, gap, inner = _latencies(calls_start, calls_end, work)
     copied_before, copied_after = waits.staging(calls_start, calls_end, own_work, first, work, latency, returns)
     calls_start, calls_end = calls_start + copied_before, calls_end - copied_after
@@ -274,6 +277,16 @@ def _held(sel: Selection, work: Work) -> Ints:
     rows, stream = rows[before], stream[before]
     np.maximum.at(held, stream, start[rows] + device["duration"].gather(rows).fill_null(0).to_numpy())
     return held
+
+
+def _prepared(names: pl.Series, start: Ints, end: Ints, full: Bools, first: Ints, work: Work) -> Ints:
+    """How long each call that launches a graph prepares it on the host: the GPU gets the graph at the end of the call.
+
+    At most until its work began, and none of a call that waits for room in the queue.
+    """
+    launches = (first[1:] > first[:-1]) & ~full & matching(names, lambda name: "GraphLaunch" in name)
+    begun = work.start[np.minimum(first[:-1], max(work.start.size - 1, 0))] if work.start.size else start
+    return np.where(launches, np.clip(begun - start, 0, end - start), 0)
 
 
 def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int, int]:

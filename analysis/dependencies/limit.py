@@ -26,6 +26,7 @@ from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, prog
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
 from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths, typical_ns
 from tracetui.analysis.scope import Scope
+from tracetui.parsers.names.serving import phase_of
 from tracetui.parsers.runs.run import LIGHT
 
 if TYPE_CHECKING:
@@ -98,8 +99,9 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
             sentence += f"; {span} takes {format_ns(clean_ns)} without the profiler"
         return Limit("unknown", f"{sentence} ({base}).", clean_ns=clean_ns, why=why)
     kinds = page_kinds(sel)
-    if kinds is not None and kinds.typical.phase is not None and sel.trace.steps.height:
-        span = f"a {kinds.typical.phase} iteration"
+    named_phases = {phase_of(name) for name in sel.trace.steps["name"].unique().cast(pl.String).drop_nulls()}
+    if kinds is not None and kinds.typical.phase in named_phases - {None}:  # others are parts of steps
+        span = f"an iteration of kind {kinds.typical.phase}"
     path = critical_path(sel, named)
     kind, untold = _kind(found, path)
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
@@ -295,10 +297,11 @@ def _rare(kinds: StepKinds | None) -> str:
     """
     if kinds is not None and kinds.typical.phase is not None and len(kinds.kinds) > 1:
         told = [
-            f"{len(one.steps)} {one.phase} with a mean of {format_ns(one.mean_ns)} take {format_percent(one.percent)}"
+            f"{format_count(len(one.steps))} of kind {one.phase} (mean {format_ns(one.mean_ns)})"
+            f" {format_percent(one.percent)}"
             for one in kinds.kinds
         ]
-        return f"{', '.join(told)} of the time"
+        return f"of the time, iterations take: {', '.join(told)}"
     if kinds is None or kinds.mean_ns <= UNEVEN * kinds.typical.mean_ns:
         return ""
     return "; ".join(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import gradients, machine_torch, ranks, unchanged
+from .graphs import Captures, in_a_line
 from .marks import Marks, Pauses, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
@@ -68,20 +69,32 @@ class Watch:
         self._stopped = True
         self._calls.clear()
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leaves modules as they were while a profiler starts: the first one learns for good what calls a module."""
+        is_mine = self._module.__call__ is self._watching
+        if is_mine:
+            self._module.__call__ = self._call
+        try:
+            yield
+        finally:
+            if is_mine:
+                self._module.__call__ = self._watching
+
     def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        is_compiling = _is_compiling()
+        is_compiling, watch = _is_compiling(), self
 
         @functools.wraps(call)
-        def watched(module: Any, *args: Any, **named: Any) -> Any:
+        def watched(self: Any, *args: Any, **named: Any) -> Any:  # profilers look for a module of this name
             if is_compiling() or threading.current_thread() is not threading.main_thread():
-                return call(module, *args, **named)
-            self._depth += 1
+                return call(self, *args, **named)
+            watch._depth += 1
             try:
-                result = call(module, *args, **named)
+                result = call(self, *args, **named)
             finally:
-                self._depth -= 1
-            if not self._depth and not self._stopped:
-                self._called(module)
+                watch._depth -= 1
+            if not watch._depth and not watch._stopped:
+                watch._called(self)
             return result
 
         return watched
@@ -208,10 +221,6 @@ def _run_program(argv: Any) -> None:
         runpy.run_path(argv[0], run_name="__main__")
 
 
-def _in_a_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-
-
 TIMES = "prove"
 """The tool that records nothing: `tracetui try` times a program with it."""
 
@@ -239,6 +248,9 @@ class Recorder:
         self._by_hand = False
         self._profiler: Any | None = None
         self._light: LightPass | None = None
+        self._captures = Captures(
+            spec, lambda: contextlib.nullcontext() if self._watch is None else self._watch.aside()
+        )
         self._clean = self._rich = Marks("cpu")
         self._pauses = Pauses()
         self.settings: dict[str, Any] | None = None
@@ -266,8 +278,7 @@ class Recorder:
             self._watch = Watch(self._follow_module)
         except ImportError as error:
             raise Refused("this torch has no hooks for steps; give a stretch of time: --window DELAY+LENGTH") from error
-        self._plan = self._follow()
-        next(self._plan)
+        self._begin_plan()
         register_optimizer_step_post_hook(lambda *_: self._optimized())
 
     def _optimized(self) -> None:
@@ -283,9 +294,14 @@ class Recorder:
     def by_hand(self) -> Callable[[], None]:
         """Returns what the program itself calls at the end of each step."""
         self._by_hand = True
+        self._begin_plan()
+        return self._stepped
+
+    def _begin_plan(self) -> None:
+        if self._spec["tool"] != TIMES:
+            self._captures.begin()
         self._plan = self._follow()
         next(self._plan)
-        return self._stepped
 
     def by_time(self, delay: float, length: float) -> None:
         """Records from `delay` seconds after now for `length` seconds.
@@ -294,9 +310,11 @@ class Recorder:
         torch is there before the clock runs: it must not be interrupted while it is being imported.
         """
         importlib.import_module("torch.profiler")
+        self._captures.begin()
 
         def ring(*_: Any) -> None:
             if self._profiler is None and not self._done:
+                self._captures.end()
                 self._start()
                 signal.setitimer(signal.ITIMER_REAL, length)
             else:
@@ -325,6 +343,7 @@ class Recorder:
         for number in range(warmup):
             yield
             self._progress.say("warm-up", number + 1, warmup)
+        self._captures.end()
         # asked only now: before its first step a program may not have used the GPU yet
         device = self._device()
         self.settings = machine_torch.settings()
@@ -407,7 +426,7 @@ class Recorder:
         """
         if self._looked is None or not self._looked.looks:
             return False
-        self._refused.append(f"results of steps were not compared: the program failed under it ({_in_a_line(error)})")
+        self._refused.append(f"results of steps were not compared: the program failed under it ({in_a_line(error)})")
         return True
 
     def _take_turn(self, device: str) -> Iterator[None]:
@@ -497,6 +516,7 @@ class Recorder:
         """Ends the recording that is under way, if there is one, and writes it."""
         import torch
 
+        self._captures.end()
         if self._sampling is not None:
             self._sampling.end()
         if self._looked is not None:
@@ -530,7 +550,7 @@ class Recorder:
             synchronize(self._device())
         rich = next((recorded for recorded in self._passes if recorded["name"] == "rich"), None)
         return {
-            "files": [recorded["file"] for recorded in self._passes],
+            "files": [*(recorded["file"] for recorded in self._passes), *self._captures.files],
             "clean_step_ns": self._clean.step_ns(),
             "clean_host_ns": self._clean.host_ns(),
             "clean_gc_ns": self._clean.spent_ns(self._pauses),
@@ -553,9 +573,10 @@ class Recorder:
 
     def notes(self) -> list[str]:
         """What a reader of the steps has to know."""
+        told = self._captures.told()
         if self._repeated is None:
-            return []
-        return [f"steps are the calls of {self._repeated}, since the program had no optimizer when it began"]
+            return told
+        return [f"steps are the calls of {self._repeated}, since the program had no optimizer when it began", *told]
 
     def skipped(self) -> list[str]:
         """What was asked for and not done, a line each."""

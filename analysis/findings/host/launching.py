@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.dependencies.costs import Costs, as_recorded
 from tracetui.analysis.dependencies.critical_path import critical_path
 from tracetui.analysis.dependencies.host_layers import loading_time
@@ -225,8 +226,12 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
 
 
 def _work_title(facts: Facts, working: pl.DataFrame) -> str:
-    """What to take off the thread: the call with a large part of its own work on the critical path, if one has it."""
+    """What to take off the thread: the call with a large part of its own work on the critical path, if one has it.
+
+    Of a function that torch.compile wrote the finding's places tell the program's own.
+    """
     first = working.head(1)
+    first = first.filter([COMPILED.search(name) is None for name in first["name"].to_list()])
     if first.height and first["row"][0] >= 0 and first["ns"][0] >= MOST_PART * float(working["ns"].sum()):
         return f"Take {first['name'][0]} off the launching thread: {words.ns(first['ns'][0])} {program.per(facts)}"
     model = deciding(facts)

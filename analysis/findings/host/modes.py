@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace as with_costs
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import call_name, own_frames
+from tracetui.analysis.attribution.place import around, call_name, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, program, words
@@ -288,6 +289,7 @@ def slowing_modes(facts: Facts, limits: Limits) -> Iterator[Finding]:
             advice="Time some steps without them.",
         )
     yield from _collections(facts, limits)
+    yield from _compilations(facts, limits)
 
 
 def _collections(facts: Facts, limits: Limits) -> Iterator[Finding]:
@@ -323,6 +325,40 @@ def _collections(facts: Facts, limits: Limits) -> Iterator[Finding]:
         ceiling_percent=share,
         sure_percent=share,
         host=intervals.union(start, start + host["duration"].to_numpy()[recorded]) if recorded.size else None,
+    )
+
+
+_COMPILING = r"^(_compile\.compile_inner|CachingAutotuner\.benchmark_all_configs) \(dynamo_timed\)$"
+"""What torch.compile records of compiling a function, and of trying variants of a kernel."""
+
+
+def _compilations(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    """What torch.compile compiles and tries within the recorded steps, of which the typical one may have none."""
+    host, slots = facts.trace.host, step_slots(facts.sel)
+    found = names.matching(host["name"], partial(_matches, _COMPILING)) & scope_mask(facts.sel)
+    steps = intervals.union(slots.start, slots.end)
+    if not found.any() or not intervals.length(steps):
+        return
+    start = host["start"].to_numpy()[found]
+    spent = intervals.intersect(intervals.union(start, start + host["duration"].to_numpy()[found]), steps)
+    share = 100 * intervals.length(spent) / intervals.length(steps)
+    if share < limits.share_percent:
+        return
+    frames = around(facts.trace, np.flatnonzero(found)).frame
+    at = Counter(host["name"][row] for row in frames[frames >= 0].tolist()).most_common(1)
+    within = int(((start >= steps[0][0]) & (start < steps[1][-1])).sum())
+    yield Finding(
+        gain.severity(share),
+        f"Compile before the steps: torch.compile works {words.things(within, 'time')} within"
+        f" {words.things(slots.start.size, 'recorded step')}",
+        (
+            Evidence("of these steps", intervals.length(spent), "ns", Query("host", row="_compile.compile_inner")),
+            *(Evidence("most at", frame) for frame, _ in at),
+        ),
+        words.part_of(intervals.length(spent), intervals.length(steps), share),
+        advice="TORCH_LOGS=recompiles names the guard that failed. Keep Python numbers out of what is compiled, mark"
+        " sizes that change (torch._dynamo.mark_dynamic), and call it with all sizes before the steps.",
+        host=spent,
     )
 
 
