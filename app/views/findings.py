@@ -236,7 +236,7 @@ class FindingsView(TableView):
         if finding is None:
             self.host.say("There is no finding here to silence")
         elif isinstance(finding, SilencedRow):
-            names = [name for name in (finding.key, finding.id) if name in self.session.silenced]
+            names = sorted({finding.key, finding.id} & self.session.silenced.keys())
             self._go_on_below(lambda: self.host.silence(names, ""))
         elif isinstance(finding, SuppressedRow):
             self.host.say("Only what is found can be silenced, and this one was set aside already")
