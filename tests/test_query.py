@@ -387,7 +387,7 @@ def test_a_wrong_question_is_one_line(capsys) -> None:
         (["query", str(VIM)], "no query given"),
         (["query", "select 1"], "no path given"),
         (["query", "--sample", "vim", "select 1"], "there are vim_tiny"),
-        (["query", "--schema", "nothing"], "no frame named 'nothing'"),
+        (["query", "tests", "--schema", "nothing"], "no frame named 'nothing'"),
     )
     for words, said in wrong:
         assert main(words) == 2

@@ -231,7 +231,7 @@ class Printed(Request):
     limit: int | None = option(
         "--limit", type=count, metavar="N", help="rows per list; 0 for all (text shows 10, html 50, json all)"
     )
-    output: Path | None = option("--output", type=Path, metavar="FILE", help=OUTPUT)
+    output: Path | None = option("-o", "--output", type=Path, metavar="FILE", help=OUTPUT)
     force: bool = switch("--force", help=FORCE)
     charts: bool = option(
         "--no-charts", action="store_false", default=True, help="leave the charts out of text, Markdown and HTML"
