@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
 from rich.text import Text
 from textual.widgets import Static
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.tables import totals
@@ -174,7 +176,11 @@ class TableView(RowsView):
         rows = self.table.height_of_view
         place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
         room = self.size.width - left.cell_len - len(place) - 3
-        if said := note_text(state.page, self.comment, room, ascii=self.session.ascii):
+        page = state.page
+        if page.total and not page.unit and rows < page.frame.height:
+            part = format_ns(int(self.table.view()["total_ns"].sum()))
+            page = replace(page, note=f"{part} of {page.total} in these rows", brief="", total=part)
+        if said := note_text(page, self.comment, room, ascii=self.session.ascii):
             left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
 
