@@ -249,9 +249,9 @@ def check_there(paths: Sequence[Path]) -> None:
     """Raises an error for the first path where nothing is."""
     for path in paths:
         if not path.exists():
-            from tracetui.parsers.errors import TraceError
+            from tracetui.parsers.errors import no_such
 
-            raise TraceError(path, "no such file or folder", "check the path")
+            raise no_such(path)
 
 
 def warn(settings: Settings, *, unread: bool) -> None:
