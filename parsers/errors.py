@@ -5,6 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 
+def no_such(path: Path) -> TraceError:
+    """The error for a path that is not there; it names the entry of its folder that may be meant."""
+    from difflib import get_close_matches
+
+    try:
+        near = get_close_matches(path.name, (other.name for other in path.parent.iterdir()), 1)
+    except OSError:
+        near = []
+    return TraceError(path, "no such file or folder", f"did you mean {near[0]}?" if near else "check the path")
+
+
 class TraceError(Exception):
     """An input that can't be read: which file, what is wrong with it, what to do.
 

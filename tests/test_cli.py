@@ -54,6 +54,15 @@ def test_a_path_in_place_of_a_command_is_opened_and_a_near_word_is_suggested(
     assert "no tab 'nothing'" in capsys.readouterr().err
     assert cli.main(["reprot", "x"]) == USAGE
     assert "'reprot' is no command, and no file; did you mean report?" in capsys.readouterr().err
+
+
+def test_a_path_that_is_not_there_is_told_with_the_one_that_may_be_meant(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trace_one.json").touch()
+    assert main(["trace_onee.json"]) == 1
+    assert capsys.readouterr().err == (
+        "tracetui: trace_onee.json: no such file or folder; did you mean trace_one.json?\n"
+    )
     assert cli.main(["nothing-here"]) == USAGE
     assert "invalid choice" in capsys.readouterr().err
 

@@ -166,6 +166,16 @@ async def test_an_idle_gap_says_what_the_host_did():
         assert "waits for the host" in screen_text(app)
 
 
+async def test_a_range_is_marked_at_the_cursor_where_no_event_is():
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "T")
+        for time, mark in (("100ms", "left_square_bracket"), ("120ms", "right_square_bracket")):
+            await press(pilot, "t", *time, "enter", mark)
+        zero = app.view._built.zero
+        assert app.session.scope.window == (zero + 100_000_000, zero + 120_000_000)
+        assert "Marked range: 20.00 ms" in screen_text(app)
+
+
 async def test_a_marked_range_restricts_every_tab_until_esc():
     async with opened(FP32, size=(120, 40)) as (app, pilot):
         await press(pilot, "2")

@@ -10,6 +10,7 @@ from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.tables.table import Field
 from tracetui.app import tabs
+from tracetui.app.charts.lanes import LEGEND
 from tracetui.app.keys import commands
 from tracetui.app.screen.dialogs.common import help_text
 from tracetui.app.views.findings import abstention_text
@@ -84,8 +85,14 @@ def test_help_goes_on_below_its_own_first_line():
         for line in lines.splitlines():
             assert len(line) <= width, case
             assert line.startswith("  ") or line in {command.group for command in commands.COMMANDS} | {
-                "What / understands", "Columns", tabs.TITLES[tab],
+                "What / understands", "Columns", "Signs", tabs.TITLES[tab],
             }, case  # fmt: skip
+
+
+def test_the_help_of_the_timeline_tells_its_signs():
+    lines = help_text("timeline", LEGEND, ascii=False).plain.splitlines()
+    told = lines[lines.index("Signs") :]
+    assert all(any(line.startswith(f"  {sign} ") for line in told) for sign, _ in LEGEND)
 
 
 def test_details_do_not_call_a_change_a_share():

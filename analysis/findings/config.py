@@ -5,6 +5,7 @@ Both files also hold settings of the screen. This module reads only what concern
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -80,8 +81,19 @@ def load(*folders: Path) -> Config:
     )
 
 
+def silenced_in(*folders: Path) -> Path:
+    """The file that `silence` writes to: the project's or, where that can't be written, the user's own."""
+    from tracetui.parsers.runs.comments import ships
+
+    home = folders[0] if folders[0].is_dir() else folders[0].parent
+    file = find(*folders) or home / FILE
+    # a recording's folder does not choose what is written elsewhere, and is often somebody else's
+    mine = not ships(file) and not file.is_symlink() and os.access(file if file.exists() else file.parent, os.W_OK)
+    return file if mine else user_file()
+
+
 def silence(name: str, reason: str, *folders: Path) -> Path:
-    """Writes that a finding is silenced into the project's file or, where that can't be written, into the user's own.
+    """Writes that a finding is silenced into the file that `silenced_in` names.
 
     Args:
         name: the id of a rule, or the key of one of its findings.
@@ -95,7 +107,6 @@ def silence(name: str, reason: str, *folders: Path) -> Path:
         TraceError: none could be written, and why.
     """
     from tracetui.parsers.errors import TraceError
-    from tracetui.parsers.runs.comments import ships
     from tracetui.parsers.written import refuse
 
     own, project = user_file(), find(*folders)
@@ -105,13 +116,9 @@ def silence(name: str, reason: str, *folders: Path) -> Path:
         for file in having:
             _change(file, name, reason)
         return having[-1] if having else own
-    home = folders[0] if folders[0].is_dir() else folders[0].parent
-    file = project or home / FILE
-    if not ships(file) and not file.is_symlink():  # a recording's folder does not choose what is written elsewhere
-        try:
+    if (file := silenced_in(*folders)) != own:
+        with contextlib.suppress(TraceError):  # of a form that is not changed here
             return _change(file, name, reason)
-        except TraceError:
-            pass  # the folder of a recording is often somebody else's
     own.parent.mkdir(parents=True, exist_ok=True)
     return _change(own, name, reason)
 

@@ -14,6 +14,7 @@ from tracetui.analysis.query.frames import ABOUT, OF_JSON, frames, plain
 from tracetui.analysis.report.model import Communication, CriticalPath
 from tracetui.analysis.report.report import report, trace_report
 from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.tables.program import MODULE_KERNELS
 from tracetui.analysis.tables.registry import OF_RUNS, SECTIONS
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def frames_of(
         tables = [known[name].section for name in names if name not in ABOUT]
         rows: dict[str, Any] = {}
         if of_trace := [name for name in tables if name not in OF_RUNS]:
-            rows |= asdict(trace_report(trace, scope, of_trace, run=run, config=config))
+            below = MODULE_KERNELS.id in of_trace
+            asked = {"modules" if name == MODULE_KERNELS.id else name for name in of_trace}
+            rows |= asdict(trace_report(trace, scope, asked, run=run, config=config, range_kernels=below))
         if of_run := [name for name in tables if name in OF_RUNS]:
             rows |= asdict(report(run, replace(scope, window=None), of_run, config=config).run)
         recorded = [name for name in names if name in ABOUT]

@@ -219,7 +219,7 @@ def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dic
     except TimeoutError as error:
         raise Refused(_too_long(request)) from error
     except duckdb.Error as error:
-        raise Refused(_line(error, request) + _columns_of(connection, frames, error)) from error
+        raise Refused(_line(error, request) + _columns_of(connection, frames, error, request["sql"])) from error
     finally:
         timer.cancel()
 
@@ -259,10 +259,14 @@ def _value(value: object) -> Any:
     return str(value)
 
 
-def _columns_of(connection: Any, frames: list[str], error: Exception) -> str:
+def _columns_of(connection: Any, frames: list[str], error: Exception, sql: str) -> str:
     """After a wrong name of a column: those that there are, of which DuckDB names only what is spelled alike."""
     if not re.search(r"column .* not found|not have a column named", str(error), re.IGNORECASE):
         return ""
+    if alias := re.search(r'"(\w+)" does not have a column named', str(error)):
+        named = rf'\b(\w+)"?(?:\s+(?:as\s+)?"?{alias[1]}\b)'
+        meant = {alias[1].lower(), *(name.lower() for name in re.findall(named, sql, re.IGNORECASE))}
+        frames = [name for name in frames if name.lower() in meant] or frames
     found = ((name, connection.execute(f'DESCRIBE "{name}"').fetchall()) for name in frames)
     return "".join(f"; {name} has {', '.join(row[0] for row in rows)}" for name, rows in found)
 

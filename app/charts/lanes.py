@@ -148,6 +148,8 @@ LEGEND = (
     ("y r i", "and: a wait, the return of a call that waited, a gap between kernels; bars are GPU work"),
     ("●─▶", "from the launch to its GPU work, from forward to backward, of the selected event (ASCII: o->)"),
     ("samples", "a metric sampled on the GPU: the mean in each cell, of 100 % or of its largest value"),
+    ("delay", "from the end of the call that launched GPU work to its start"),
+    ("slack", "how much longer GPU work could take before a step of the replay takes longer"),
     ("idle", "no stream of the GPU works; Enter and i say what the host did during that time"),
 )
 """(sign, meaning) for the help page."""

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words, program = split_command(sys.argv[1:] if argv is None else argv)
     if words and words[0] not in (known := (*COMMANDS, *RENAMED)):
-        if Path(words[0]).exists() or os.sep in words[0]:
+        if Path(words[0]).exists() or os.sep in words[0] or (words[0][:1] != "-" and Path(words[0]).suffix):
             words = ["open", *words]
         elif near := _near(words[0], known):
             print(f"tracetui: error: {words[0]!r} is no command, and no file; did you mean {near}?", file=sys.stderr)

@@ -231,7 +231,7 @@ class Printed(Request):
     limit: int | None = option(
         "--limit", type=count, metavar="N", help="rows per list; 0 for all (text shows 10, html 50, json all)"
     )
-    output: Path | None = option("--output", type=Path, metavar="FILE", help=OUTPUT)
+    output: Path | None = option("-o", "--output", type=Path, metavar="FILE", help=OUTPUT)
     force: bool = switch("--force", help=FORCE)
     charts: bool = option(
         "--no-charts", action="store_false", default=True, help="leave the charts out of text, Markdown and HTML"
@@ -249,9 +249,9 @@ def check_there(paths: Sequence[Path]) -> None:
     """Raises an error for the first path where nothing is."""
     for path in paths:
         if not path.exists():
-            from tracetui.parsers.errors import TraceError
+            from tracetui.parsers.errors import no_such
 
-            raise TraceError(path, "no such file or folder", "check the path")
+            raise no_such(path)
 
 
 def warn(settings: Settings, *, unread: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from tracetui.app.session.loading import Loader, explain
 from tracetui.app.session.open_runs import OpenRun, chooser, find_run, no_such_run, run_with_steps
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import fit, printable
+from tracetui.app.text.paths import from_home
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class RunLoader:
         for entry in self.session.open.values():
             entry.config = None if entry.run is None else config.load(entry.run.path, Path.cwd())
         self.session.configure(config.load(here, Path.cwd()))
-        return "", _short(str(file))
+        return "", from_home(str(file))
 
     # --- A and B
 
@@ -389,14 +389,8 @@ def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
     from tracetui.analysis.findings import config
 
     found = config.load(run.path, Path.cwd())
-    said = tuple(dict.fromkeys(map(_short, (*problems, *found.problems))))
+    said = tuple(dict.fromkeys(map(from_home, (*problems, *found.problems))))
     return (replace(run, warnings=(*run.warnings, *said)) if said else run), found
-
-
-def _short(line: str) -> str:
-    """Returns a line with ``~`` in place of the path of the user's folder."""
-    home = os.environ.get("HOME", "").rstrip("/")
-    return line.replace(f"{home}/", "~/") if home else line
 
 
 def _is_sweep(paths: tuple[Path, ...]) -> bool:

@@ -81,7 +81,7 @@ _QUERY = re.compile(r"\W*(select|with|explain|show|values|table|describe)\b|.*\b
 """How a query begins, or what one with a mistake still has."""
 RUNS = "ask"
 """How the keys of the jobs begin."""
-HINTS = (("Enter", "run"), ("Esc", "cancel"), ("Tab", "names"), ("Up", "earlier queries"))
+HINTS = (("Enter", "run"), ("Esc", "cancel"), ("Tab", "tables, columns"), ("Up", "earlier queries"))
 RUNNING = "running: Esc stops it"
 KEPT = 50
 """How many earlier queries the line brings back."""

@@ -34,3 +34,9 @@ def is_file(path: Path) -> bool:
 def is_folder(path: Path) -> bool:
     """Returns whether a path is a folder; false if that can't be told."""
     return os.path.isdir(path)  # noqa: PTH112  as above
+
+
+def from_home(line: str) -> str:
+    """Returns a line with ``~`` in place of the path of the user's folder."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    return line.replace(f"{home}/", "~/") if home else line

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich.text import Text
 
+from tracetui.analysis.findings import config
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT, Finding, Findings, Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT, stable_key
@@ -30,7 +32,8 @@ from tracetui.app.reports.finding_words import (
     whole_of,
 )
 from tracetui.app.session.facts import compared_findings, session_findings
-from tracetui.app.text.fitting import pad, printable, wrapped
+from tracetui.app.text.fitting import fit, pad, printable, wrapped
+from tracetui.app.text.paths import from_home
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.messages import ShowEvidence
 from tracetui.app.views.common.page import Page
@@ -115,6 +118,8 @@ def _add(text: Text, label: str, words: str, width: int, *, ascii: bool, style: 
         text.append(f"{line}\n", style)
 
 
+FILE_WIDTH = 30
+"""Columns of the file that silenced findings are written to."""
 UNSAID = "silenced on the screen"
 """The reason where none was typed."""
 NO_EVIDENCE = "No table rows support this finding.\n\nEsc goes back."
@@ -236,7 +241,7 @@ class FindingsView(TableView):
         if finding is None:
             self.host.say("There is no finding here to silence")
         elif isinstance(finding, SilencedRow):
-            names = [name for name in (finding.key, finding.id) if name in self.session.silenced]
+            names = sorted({finding.key, finding.id} & self.session.silenced.keys())
             self._go_on_below(lambda: self.host.silence(names, ""))
         elif isinstance(finding, SuppressedRow):
             self.host.say("Only what is found can be silenced, and this one was set aside already")
@@ -247,7 +252,11 @@ class FindingsView(TableView):
                 self._go_on_below(lambda: self.host.silence([key], reason.strip() or UNSAID))
                 return True
 
-            self.host.ask(Question("silence", "because", silence, hints=SAVE_HINTS, joins=in_a_line))
+            file = config.silenced_in(self.session.runs["a"].path, Path.cwd())
+            below = f" Written to {fit(from_home(str(file)), FILE_WIDTH, keep_end=True)}, for every recording"
+            below += " below its folder" if file.name == config.FILE else ""
+            asked = Question("silence", "because", silence, hints=SAVE_HINTS, joins=in_a_line, below=below)
+            self.host.ask(asked)
             self.host.remark(f"silences {key}")
 
     def _go_on_below(self, work: Callable[[], None]) -> None:

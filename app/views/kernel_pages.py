@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
+from tracetui.analysis.gpu.activities import STEP_MARK
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
     group_kernels,
@@ -85,6 +86,9 @@ def kernel_page(
     """A table of kernels, with what ncu measured of them where the run holds that."""
     base = session.counted().describe_totals(host=False)
     time = _kernel_time(frame)
+    # a kernel of every step would seem to be of the one in which it took longest
+    of_step = pl.col("range").cast(pl.String).str.starts_with(f"{STEP_MARK}#")
+    frame = frame.with_columns(pl.when(~of_step).then("range").alias("range"))
     frame, columns, coverage = beside(session, frame, KERNELS.columns)
     marks = tensor_marks(frame, conventions(session))
     tensor = _on_tensor_cores(frame, marks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.analysis.timeline.timeline import Hits, Place, Timeline, search
@@ -63,7 +64,10 @@ class LanesView(View):
     # --- both ends of a range
 
     def action_mark(self, end: str) -> None:
-        """Marks the start or end of a range, at the selected event's start or end; both together restrict all tabs."""
+        """Marks the start or end of a range; both together restrict all tabs.
+
+        It is the start or end of the selected event, or the cursor's time where that is outside the event.
+        """
         built, picture = self._built, self.picture
         if built is None:
             return
@@ -72,6 +76,8 @@ class LanesView(View):
             self.host.say(f"A range is marked in the lanes of one rank: {key} and Enter show them")
             return
         span = built.span(picture.selected) if picture.selected is not None else (picture.time, picture.time)
+        if not span[0] <= picture.time <= span[1]:
+            span = (picture.time, picture.time)
         begin, finish = picture.marks
         if end == "begin":
             begin = span[0]
@@ -83,11 +89,12 @@ class LanesView(View):
         picture.changed(moved=False)
         if begin is None or finish is None:
             self.app.call_later(self.host.restrict, None)
-            self.host.say(
-                f"{'Begin' if finish is None else 'End'} marked: {']' if finish is None else '['} marks the other end"
-            )
+            marked, key = ("Begin", "]") if finish is None else ("End", "[")
+            at = format_ns(span[end != "begin"] - built.zero)
+            self.host.say(f"{marked} marked at {at}: {key} marks the other end")
         else:
             self.app.call_later(self.host.restrict, (begin, finish), f"range {self._stretch(begin, finish)}")
+            self.app.call_later(self.host.say, f"Marked range: {format_ns(finish - begin)}")
 
     def show_marks(self, window: tuple[int, int] | None) -> None:
         """Marks the range that is in force; without one, nothing."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tracetui.parsers.errors import TraceError
+from tracetui.parsers.errors import TraceError, no_such
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace, mentions
 from tracetui.parsers.runs.run import CAPTURE as CAPTURE_PASS
@@ -427,7 +427,7 @@ def find(
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        raise TraceError(path, "no such file or folder", "check the path")
+        raise no_such(path)
     if not path.is_dir() and not path.is_file():  # opening a pipe would wait for somebody to write to it
         raise TraceError(path, "neither a file nor a folder", "save what it gives to a file and open that")
     return path

@@ -100,7 +100,7 @@ class Options(Recordings, Covered, Common):
     paths: list[Path] = option(nargs="*", type=Path, metavar="PATH", help="a recording, its ranks, or a folder")
     run: str | None = option("--run", metavar="NAME", help=ANY_RUN)
     format: str = format_option("text", "json", "markdown")
-    output: Path | None = option("--output", type=Path, metavar="FILE", help=OUTPUT)
+    output: Path | None = option("-o", "--output", type=Path, metavar="FILE", help=OUTPUT)
 
 
 def run(options: Options) -> int:

@@ -31,7 +31,7 @@ class Options(Plain):
         "--python", metavar="PATH", help="the Python that runs the workload (default: this one)", values="programs"
     )
     output: Path | None = option(
-        "--output", type=Path, metavar="DIR", help="the folder to which runs will be written (default: here)"
+        "-o", "--output", type=Path, metavar="DIR", help="the folder to which runs will be written (default: here)"
     )
     measure_peaks: bool = switch(
         "--measure-peaks",

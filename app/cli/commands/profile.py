@@ -207,7 +207,7 @@ class _Several:
 class _Output:
     group: ClassVar[tuple[str, ...]] = ("output",)
     output: Path | None = option(
-        "--output", type=Path, metavar="FOLDER", help="default: prof_MODEL_TIME in this folder"
+        "-o", "--output", type=Path, metavar="FOLDER", help="default: prof_MODEL_TIME in this folder"
     )
     dry_run: bool = switch("--dry-run", help="print the commands and the reason for each flag; run nothing")
     open: bool = option("--no-open", action="store_false", help="do not open the result")

@@ -465,7 +465,7 @@ class Options(Common):
         help="for a program of your own: the command as it was, if run.json does not say it whole",
     )
     output: Path | None = option(
-        "--output", type=Path, metavar="DIR", help="write proofs.json there (default: into the run)"
+        "-o", "--output", type=Path, metavar="DIR", help="write proofs.json there (default: into the run)"
     )
     format: str = format_option("text", "json")
     dry_run: bool = switch("--dry-run", help="print what would be measured; run nothing")

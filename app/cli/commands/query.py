@@ -78,7 +78,7 @@ class Options(Recordings, Covered, Common):
         metavar="SECONDS",
         help="how long the query may run (default: %(default)s)",
     )
-    output: Path | None = option("--output", type=Path, metavar="FILE", help=OUTPUT)
+    output: Path | None = option("-o", "--output", type=Path, metavar="FILE", help=OUTPUT)
     force: bool = switch("--force", help=FORCE)
     run: str | None = option("--run", metavar="NAME", help=ANY_RUN)
 
@@ -179,6 +179,7 @@ def print_frames(names: Sequence[str], request: Request) -> int:
     from tracetui.analysis.query.frames import frames
 
     known = frames()
+    names = [name for name in names if name in known or not Path(name).exists()]  # a recording's are those of all
     for name in names:
         if name not in known:
             raise UsageError(f"no frame named {name!r}; there are {', '.join(known)}")

@@ -121,6 +121,10 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
         for command in groups[group]:
             if not command.shown.isdigit():
                 entry(command.shown, command.title)
+        if group == title and tab not in tabs.TABLES and (signs := tuple(columns)):
+            text.append("Signs\n", "bold")
+            for sign, meaning in signs:
+                entry(sign, meaning)
     if tab in tabs.TABLES:
         from tracetui.app.tables.filters import FILTER_HELP  # imports Polars, which the list at the start does without
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
@@ -13,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.tables import totals
@@ -279,7 +281,11 @@ class TableView(RowsView):
         rows = self.table.height_of_view
         place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
         room = self.size.width - left.cell_len - len(place) - 3
-        if said := note_text(state.page, self.comment, room, ascii=self.session.ascii):
+        page = state.page
+        if page.total and not page.unit and rows < page.frame.height:
+            part = format_ns(int(self.table.view()["total_ns"].sum()))
+            page = replace(page, note=f"{part} of {page.total} in these rows", brief="", total=part)
+        if said := note_text(page, self.comment, room, ascii=self.session.ascii):
             left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
 
