@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
-from tracetui.analysis.gpu.activities import STEP_MARK
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
     group_kernels,
@@ -87,7 +86,7 @@ def kernel_page(
     base = session.counted().describe_totals(host=False)
     time = _kernel_time(frame)
     # a kernel of every step would seem to be of the one in which it took longest
-    of_step = pl.col("range").cast(pl.String).str.starts_with(f"{STEP_MARK}#")
+    of_step = pl.col("range").cast(pl.String).str.starts_with("ProfilerStep#")
     frame = frame.with_columns(pl.when(~of_step).then("range").alias("range"))
     frame, columns, coverage = beside(session, frame, KERNELS.columns)
     marks = tensor_marks(frame, conventions(session))
