@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+WANTED = "TRACETUI_CAPTURES"
+"""The variable that asks for it: CUPTI stays attached, so that clean steps are not as they would be without it."""
 MOST_CAPTURES, MOST_BYTES, MOST_S = 64, 64 << 20, 60.0
 """Once that many graphs, bytes or seconds are recorded, further captures are not."""
 NODE = "graph kernel "
