@@ -28,10 +28,11 @@ class Spare:
 
         self._thread, self._depth = threading.get_ident(), 0
         self._seen: dict[tuple[Any, ...], list[Any]] = {}
-        losses = [name for name in ("cross_entropy_loss", "nll_loss_nd") if hasattr(torch._C._nn, name)]
+        functions = getattr(getattr(torch, "_C", None), "_nn", None)  # no part of torch's public interface
+        losses = [name for name in ("cross_entropy_loss", "nll_loss_nd") if hasattr(functions, name)]
         self._undo = [
             replace(torch.nn.Module, "__call__", self._called),
-            *(replace(torch._C._nn, name, self._lost) for name in losses),
+            *(replace(functions, name, self._lost) for name in losses),
         ]
 
     def end(self) -> list[dict[str, Any]]:

@@ -284,7 +284,8 @@ class TableView(RowsView):
         page = state.page
         if page.total and not page.unit and rows < page.frame.height:
             part = format_ns(int(self.table.view()["total_ns"].sum()))
-            page = replace(page, note=f"{part} of {page.total} in these rows", brief="", total=part)
+            shown = (text.replace(page.total, f"{part} of {page.total}") for text in (page.note, page.brief))
+            page = replace(page, note=next(shown), brief=next(shown), total=f"{part} of {page.total}")
         if said := note_text(page, self.comment, room, ascii=self.session.ascii):
             left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
