@@ -169,8 +169,16 @@ async def test_an_idle_gap_says_what_the_host_did():
 async def test_a_range_is_marked_at_the_cursor_where_no_event_is():
     async with opened(FP32) as (app, pilot):
         await press(pilot, "T")
+        await press(pilot, *"w" * 12)
+        picture, span = app.view.picture, app.view._built.span
         for time, mark in (("100ms", "left_square_bracket"), ("120ms", "right_square_bracket")):
-            await press(pilot, "t", *time, "enter", mark)
+            await press(pilot, "t", *time, "enter")
+            for _ in range(20):
+                begin, end = span(picture.selected)
+                if begin > picture.end or end < picture.start:
+                    break
+                await press(pilot, "j")
+            await press(pilot, mark)
         zero = app.view._built.zero
         assert app.session.scope.window == (zero + 100_000_000, zero + 120_000_000)
         assert "Marked range: 20.00 ms" in screen_text(app)

@@ -66,7 +66,7 @@ class LanesView(View):
     def action_mark(self, end: str) -> None:
         """Marks the start or end of a range; both together restrict all tabs.
 
-        It is the start or end of the selected event, or the cursor's time where that is outside the event.
+        It is the start or end of the selected event, or the cursor's time where that event is out of sight.
         """
         built, picture = self._built, self.picture
         if built is None:
@@ -76,7 +76,7 @@ class LanesView(View):
             self.host.say(f"A range is marked in the lanes of one rank: {key} and Enter show them")
             return
         span = built.span(picture.selected) if picture.selected is not None else (picture.time, picture.time)
-        if not span[0] <= picture.time <= span[1]:
+        if span[1] < picture.start or span[0] > picture.end:
             span = (picture.time, picture.time)
         begin, finish = picture.marks
         if end == "begin":
