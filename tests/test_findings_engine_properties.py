@@ -138,7 +138,7 @@ def plain(subject: Subject, cases: list[Case], config: Config) -> Findings:
     for said in kept:
         place = next((i for i, other in enumerate(in_order) if stands_before(said, other)), None)
         in_order.insert(len(in_order) if place is None else place, said)
-    shown = engine.told(in_order, pl.Series([30, 0, 70]).to_numpy())
+    shown = engine.sharing(in_order, pl.Series([30, 0, 70]).to_numpy())
     return Findings(shown, tuple(suppressed), silenced, tuple(abstained), tuple(checked))
 
 
@@ -159,6 +159,7 @@ def stands_before(one: Finding, other: Finding) -> bool:
         lambda said: said.severity == "invalid" or bool(said.impact_ns),
         lambda said: said.severity == "invalid" or bool(said.impact_ns) or said.id[0] not in "VT",
         lambda said: not said.doubted_by,
+        lambda said: said.first,
         lambda said: said.impact_ns or 0,
         lambda said: said.severity == "critical",
         lambda said: said.severity == "warning",
@@ -184,6 +185,7 @@ def some_findings(draw: st.DrawFn, id: str, severity: str) -> Finding:
         severity,
         impact_ns=draw(st.sampled_from((None, 0.0, 1.0, 95.0, 100.0))),
         ceiling_percent=draw(percents),
+        first=draw(st.booleans()),
         sure_percent=draw(percents),
         remarks=draw(st.sampled_from(((), ("its own",)))),
         refutes=draw(own_bases),
