@@ -177,6 +177,7 @@ def test_launches_that_last_until_their_kernel_ends_tell_of_the_variable(tmp_pat
     launching(made, blocked=True)
     found = finding("S32", made.facts(tmp_path))
     assert "CUDA_LAUNCH_BLOCKING" in found.title
+    assert found.first
     # 12 times 10 µs of the host, and what launching takes of the 8 µs to the kernel's begin
     assert found.impact_ns == pytest.approx(12 * 20e3, rel=0.15)
     made = Made()

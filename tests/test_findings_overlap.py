@@ -194,6 +194,13 @@ def test_the_first_page_says_what_is_left_of_a_gain(tmp_path: Path) -> None:
     assert [text.partition("(30.0 %)")[2] for text in said.values()] == [
         "", "; after those above at most 100.0 µs", "; after those above nothing",
     ]  # fmt: skip
+    row = finding_row(replace(bound, after_ns=100e3))
+    # the base and then words give way where it is narrow
+    assert [details(row, width=width)[-1] for width in (80, 67, 61)] == [
+        "Gains at most 300.0 µs (30.0 %); after those above at most 100.0 µs",
+        "Gains at most 300.0 µs (30.0 %); after those above at most 100.0 µs",
+        "Gains at most 300.0 µs (30.0 %); after those above ≤ 100.0 µs",
+    ]
 
 
 @pytest.mark.parametrize("name", ["pairs/unet_nchw", "causes/segmentation", "planted/cpu_opt"])

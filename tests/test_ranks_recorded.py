@@ -8,7 +8,11 @@ import pytest
 from rank_summaries import Made
 from sample_runs import OUTSIDE, recorded
 
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.declared.gpu import S14
+from tracetui.analysis.findings.jobs import exposed_communication
 from tracetui.analysis.ranks.job import Job, jobs
+from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.ranks.sentences import answer, at_the_median
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.summary import RankSummary
@@ -35,6 +39,20 @@ def summaries(name: str) -> dict[tuple[int, str], RankSummary]:
 def found(name: str, *passes: str) -> tuple[Job, ...]:
     """The jobs of a folder, of these passes."""
     return jobs([summary for (_, of), summary in summaries(name).items() if of in passes])
+
+
+def test_waiting_for_others_is_no_communication_that_can_be_hidden() -> None:
+    summaries("ddp_gpu")  # or skipped
+    run = open_path(OUTSIDE / "ranks4" / "ddp_gpu")
+    late = next(trace for trace in run.traces if trace.info.rank == 2)
+    alone = exposed_communication(Facts(run, late), S14.limits({}))
+    assert jobs_of(run)
+    beside = exposed_communication(Facts(run, late), S14.limits({}))
+    assert alone is not None
+    assert beside is not None
+    # 20.47 ms in collectives, of which it waits 17.2 ms for other ranks
+    assert (alone.impact_ns or 0) / 1e6 == pytest.approx(12.6, abs=0.1)
+    assert (beside.impact_ns or 0) / 1e6 == pytest.approx(3.25, abs=0.05)
 
 
 def test_more_gpu_work_on_one_rank() -> None:
