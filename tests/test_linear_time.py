@@ -597,7 +597,6 @@ def test_a_report_of_one_section_imports_nothing_of_the_others() -> None:
         "tracetui.analysis.findings.host.copies",
         "tracetui.analysis.findings.gpu.fusion",
         "tracetui.app.reports.content.findings",
-        "tracetui.app.reports.content.sections",
         "tracetui.app.reports.content.captures",
         "tracetui.app.charts.roofline",
         "tracetui.app.charts.icicle",
