@@ -23,7 +23,7 @@ UNTOLD = {
     ),
     "nsys/gpt_small_ctx256.sqlite.gz": ("recording_cost", "18.53 ms to 33.50 ms by what recording added", "Time"),
     "chrome/hta_trace_diff/control.json.gz": ("recording_cost", "misses 3 of 5 steps by more than 3 %, by 2.9", "ten"),
-    "public/tl_sglang_decode.json.gz": ("unexplained", "takes 10.45 ms instead of 473.7 ms", "Record all GPUs"),
+    "public/tl_sglang_decode.json.gz": ("unexplained", "takes 10.44 ms instead of 473.7 ms", "Record all GPUs"),
     "jax/h200.trace.json.gz": ("jax", "does not record the host between launches", "nsys profile"),
     "public/aiu_allreduce_tp4.json.gz": ("launches", "no launches of its GPU work were recorded", "API calls"),
     "public/hta_mtia_inf.json.gz": ("runtime", "which calls of this device's runtime wait", None),

@@ -125,9 +125,9 @@ def graph(sel: Selection) -> Graph | None:
     )
     after, unknown = waits.stream_waits(names, calls_start, thread, work)
     work = replace(work, after=after)
-    prepared = _prepared(names, calls_start, calls_end, kind == FULL, first, work)
-    calls_start, stretch = calls_start + prepared, stretch + prepared
     latency, gap, inner = _latencies(calls_start, calls_end, work)
+    prepared = _prepared(names, calls_start, calls_end, kind == FULL, first, work, latency)
+    calls_start, stretch = calls_start + prepared, stretch + prepared
     copied_before, copied_after = waits.staging(calls_start, calls_end, own_work, first, work, latency, returns)
     calls_start, calls_end = calls_start + copied_before, calls_end - copied_after
     stretch = stretch + copied_before + np.where(before >= 0, copied_after[before], 0)
@@ -279,14 +279,14 @@ def _held(sel: Selection, work: Work) -> Ints:
     return held
 
 
-def _prepared(names: pl.Series, start: Ints, end: Ints, full: Bools, first: Ints, work: Work) -> Ints:
+def _prepared(names: pl.Series, start: Ints, end: Ints, full: Bools, first: Ints, work: Work, latency: int) -> Ints:
     """How long each call that launches a graph prepares it on the host: the GPU gets the graph at the end of the call.
 
-    At most until its work began, and none of a call that waits for room in the queue.
+    At most until its work was on its way, and none of a call that waits for room in the queue.
     """
     launches = (first[1:] > first[:-1]) & ~full & matching(names, lambda name: "GraphLaunch" in name)
     begun = work.start[np.minimum(first[:-1], max(work.start.size - 1, 0))] if work.start.size else start
-    return np.where(launches, np.clip(begun - start, 0, end - start), 0)
+    return np.where(launches, np.clip(begun - start - latency, 0, end - start), 0)
 
 
 def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int, int]:
