@@ -65,6 +65,7 @@ def captures(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "torch", torch)
     monkeypatch.setitem(__import__("sys").modules, "torch.profiler", profiler)
     monkeypatch.setattr(graphs, "_captured", lambda stream: iter([f"kernel_of_{stream}"]))
+    monkeypatch.setenv(graphs.WANTED, "1")
     spec = {"out": str(tmp_path), "with_stack": True, "run_id": "r", "entry": None}
     made = graphs.Captures(spec, contextlib.nullcontext)
     made.begin()
@@ -83,6 +84,19 @@ def test_a_recording_starts_before_the_capture_and_ends_after_it(captures):
     made.end()
     graph().capture_begin()
     assert DONE[len(whole) * 2 :] == ["begin"]
+
+
+def test_unasked_no_capture_is_looked_at(captures, monkeypatch):
+    made, graph, folder = captures
+    made.end()
+    monkeypatch.delenv(graphs.WANTED)
+    DONE.clear()
+    unasked = graphs.Captures({"out": str(folder), "with_stack": True}, contextlib.nullcontext)
+    unasked.begin()
+    graph().capture_begin()
+    graph().capture_end()
+    assert DONE == ["begin", "end"]
+    assert unasked.told() == []
 
 
 def test_a_capture_that_fails_fails_as_it_would_and_leaves_no_recording(captures):

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import functools
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -54,11 +55,11 @@ class Captures:
         """Names of the recordings, in order."""
 
     def begin(self) -> None:
-        """Looks at captures from now on; torch is imported."""
+        """Looks at captures from now on, if the user asks for it; torch is imported."""
         import torch
 
         graph = getattr(torch.cuda, "CUDAGraph", None)
-        if graph is None:
+        if graph is None or os.environ.get(WANTED) != "1":
             return
         capture, end = graph.capture_begin, graph.capture_end
 

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import importlib
 import json
-import os
 import runpy
 import signal
 import sys
@@ -15,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import gradients, graphs, machine_torch, ranks, unchanged
+from . import gradients, machine_torch, ranks, unchanged
 from .graphs import Captures, in_a_line
 from .marks import Marks, Pauses, synchronize
 from .outside import Outside, when_imported
@@ -299,7 +298,7 @@ class Recorder:
         return self._stepped
 
     def _begin_plan(self) -> None:
-        if self._spec["tool"] != TIMES and os.environ.get(graphs.WANTED) == "1":
+        if self._spec["tool"] != TIMES:
             self._captures.begin()
         self._plan = self._follow()
         next(self._plan)
@@ -311,8 +310,7 @@ class Recorder:
         torch is there before the clock runs: it must not be interrupted while it is being imported.
         """
         importlib.import_module("torch.profiler")
-        if os.environ.get(graphs.WANTED) == "1":
-            self._captures.begin()
+        self._captures.begin()
 
         def ring(*_: Any) -> None:
             if self._profiler is None and not self._done:
