@@ -3,11 +3,12 @@
 from typing import Any
 
 from msgspec import convert, to_builtins
-from msgspec.structs import asdict
 
+from tracetui.analysis.report import diff as diffs
 from tracetui.analysis.report import report as reports
 from tracetui.analysis.report import sweep as sweeps
-from tracetui.analysis.report.model import Judged, Report
+from tracetui.analysis.report.diff import DiffReport
+from tracetui.analysis.report.model import Report
 
 
 def report(*args: Any, **more: Any) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def trace_report(*args: Any, **more: Any) -> dict[str, Any]:
 
 def diff_report(*args: Any, **more: Any) -> dict[str, Any]:
     """The report of two runs."""
-    return to_builtins(reports.diff_report(*args, **more))
+    return to_builtins(diffs.diff_report(*args, **more))
 
 
 def as_structs(found: dict[str, Any]) -> Report:
@@ -35,7 +36,6 @@ def as_structs(found: dict[str, Any]) -> Report:
     return convert(found, Report)
 
 
-def with_findings(found: dict[str, Any]) -> dict[str, Any]:
-    """A report of two runs, or of a sweep, whose findings are structs as the analysis has them."""
-    found = to_builtins(found)
-    return {**found, **asdict(convert(found, Judged))}
+def as_diff(found: dict[str, Any]) -> DiffReport:
+    """The report of two runs that JSON was made of."""
+    return convert(found, DiffReport)

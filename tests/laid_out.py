@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from as_json import as_structs, with_findings
+from as_json import as_diff, as_structs
 
 from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.report.model import Report
@@ -27,8 +27,13 @@ def report_csv(found: Json | Report, section: str) -> str:
 
 
 def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
-    """The parts of a diff, whose findings may be JSON."""
-    return diff.diff_parts(with_findings(found), layout)
+    """The parts of a diff that is JSON."""
+    return diff.diff_parts(as_diff(found), layout)
+
+
+def diff_csv(found: Json, section: str) -> str:
+    """A section of a diff that is JSON, as CSV."""
+    return csv_report.diff_csv(as_diff(found), section)
 
 
 def report_text(found: Json, **options: Any) -> str:

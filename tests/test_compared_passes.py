@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from as_json import diff_report
+from as_json import as_diff, diff_report
 from by_schema import wrong
 from laid_out import diff_parts
 from reported import opened
@@ -82,9 +82,9 @@ def test_the_step_is_that_without_a_profiler_and_the_recorded_one_stands_beside_
 def test_fail_on_judges_the_clean_steps(capsys: pytest.CaptureFixture[str]) -> None:
     run = opened(MLP)
     found = compared(run, other(run))
-    assert judged(found, (50.0,)) == 3
+    assert judged(as_diff(found), (50.0,)) == 3
     assert "median clean step" in capsys.readouterr().err
-    assert judged(found, (150.0,)) == 0
+    assert judged(as_diff(found), (150.0,)) == 0
 
 
 def test_what_needs_no_names_of_the_program_is_of_the_light_recordings() -> None:

@@ -6,6 +6,7 @@ from functools import cache
 
 import polars as pl
 import pytest
+from as_json import diff_report
 from laid_out import diff_parts, run_parts
 from sample_runs import recorded
 
@@ -93,7 +94,7 @@ def test_a_diff_in_text_and_markdown_has_the_same_cells() -> None:
         open_path(recorded(VIM)),
         open_path(recorded(VIM.replace("fp32", "fp16"))),
     ]
-    found = contract.diff_report(*(select(run.main) for run in sides))
+    found = diff_report(*(select(run.main) for run in sides))
     layout = Layout(limit=7)
     blocks = [part for part in diff_parts(found, layout) if isinstance(part, Block) and part.cells]
     assert len(blocks) > 3

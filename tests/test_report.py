@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import reported
-from as_json import as_structs, report
+from as_json import as_structs, diff_report, report
 from by_schema import wrong
 from contract import LISTS, OF_RUN, may_be_null, nulls, rows_at
 from msgspec import to_builtins
@@ -19,7 +19,7 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import overview
-from tracetui.analysis.report.report import SECTIONS, diff_report
+from tracetui.analysis.report.report import SECTIONS
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.report.sections import ON_REQUEST
 from tracetui.analysis.selection import Scope, select

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from as_json import sweep_report
 from by_schema import wrong
-from laid_out import body, diff_text
+from laid_out import body, diff_csv, diff_text
 from reported import compared, swept
 from sample_runs import SWEEP, recorded, run_of
 from sweep_maker import write_run, write_sweep, write_trace
@@ -28,7 +28,6 @@ from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.sweep import kind_blocks, section_csv, section_parts, speedup_chart
-from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.text import text

@@ -9,7 +9,7 @@ import pytest
 import reported
 from by_schema import wrong
 from contract import LISTS, OF_RUN, OF_SWEEPS, may_be_null, nulls, rows_at
-from laid_out import report_csv
+from laid_out import diff_csv, report_csv
 from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
@@ -20,7 +20,6 @@ from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.analysis.tables.table import JSON_TYPES, TYPES, UNITS, Field, Table
 from tracetui.app.reports.content.sweep import sweep_csv
-from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.text.fitting import printable
 
 Json = dict[str, Any]

@@ -10,12 +10,11 @@ from typing import Any
 import ncu_file
 import pytest
 from as_json import diff_report, report
-from laid_out import body, diff_markdown, diff_text, report_csv, report_markdown, report_text
+from laid_out import body, diff_csv, diff_markdown, diff_text, report_csv, report_markdown, report_text
 from sample_runs import recorded, report_of
 
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
-from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import code, plain
 from tracetui.app.tables.trees import largest, merged_modules, not_attributed_percent, tree_rows

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Meta, Struct
 
 from tracetui.analysis.captures.observed_batch import BatchSeen, batch_in_shapes
 from tracetui.analysis.roofline.counters import precision_words
@@ -24,7 +23,6 @@ from tracetui.parsers.runs.manifest import Device, GpuState, Modes, PowerState, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tracetui.analysis.base.json_values import Json
     from tracetui.parsers import Trace
 
 OTHER_WORK = "other_work"
@@ -44,7 +42,9 @@ IN_MANIFEST = FLAGS | VERSIONS
 """Header entries that run.json has too."""
 
 
-def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunManifest | None] = (None, None)) -> Json:
+def comparable(
+    a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunManifest | None] = (None, None)
+) -> Comparable:
     """Returns the verdict and every difference.
 
     Args:
@@ -53,12 +53,11 @@ def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunMa
         manifests: their runs' run.json, where they have one.
 
     Returns:
-        ``verdict`` and ``differences``, each with ``field``, ``a``, ``b``, ``matters``, ``intended`` and ``work``. The
-        verdict is ``not_comparable`` if any difference matters (another GPU, power mode, clock, tool, profiler setting,
-        …): times then prove nothing about the code. Otherwise it is ``other_work`` if a step of one holds other work
-        than a step of the other (batch, size of a sample), so that times per step can't be judged. Otherwise it is
-        ``explained`` if somebody chose any difference (type, options, code, versions): that is what the comparison is
-        about. It is ``comparable`` if nothing of this is so.
+        The verdict is ``not_comparable`` if any difference matters (another GPU, power mode, clock, tool, profiler
+        setting, …): times then prove nothing about the code. Otherwise it is ``other_work`` if a step of one holds
+        other work than a step of the other (batch, size of a sample), so that times per step can't be judged. Otherwise
+        it is ``explained`` if somebody chose any difference (type, options, code, versions): that is what the
+        comparison is about. It is ``comparable`` if nothing of this is so.
     """
     found = [*_of_traces(a, b), *(counter_differences(a, b) or work_differences(a, b, manifests))]
     both = manifests[0] is not None and manifests[1] is not None
@@ -71,7 +70,7 @@ def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunMa
     for row in found:
         seen.setdefault(row.field, row)
     rows = sorted(seen.values(), key=lambda row: (not row.matters, not row.work, not row.intended))
-    return {"verdict": verdict_of(rows), "differences": [asdict(row) for row in rows]}
+    return Comparable(verdict_of(rows), rows)
 
 
 def verdict_of(rows: list[Difference]) -> str:
@@ -306,6 +305,19 @@ class Difference(Struct, frozen=True):
     """Whether somebody chose it: it may be the very change that is being compared."""
     work: bool = False
     """Whether a step of one run holds other work than a step of the other."""
+
+    @property
+    def role(self) -> str:
+        """What it means for a comparison: ``matters``, else ``work``, else ``intended``, else nothing."""
+        return next((name for name in ("matters", "work", "intended") if getattr(self, name)), "")
+
+
+class Comparable(Struct, frozen=True):
+    """Whether two runs may be compared."""
+
+    verdict: Annotated[str, Meta(description="comparable, explained, other_work or not_comparable")]
+    differences: list[Difference]
+    """Those that matter first."""
 
 
 def run_differences(a: RunManifest, b: RunManifest) -> list[Difference]:

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.base.json_values import Json, key_of, known, us
 from tracetui.analysis.counters.compared import Groups, compare, configurations, labels, reports_of, weights_of
 from tracetui.analysis.counters.counters import kernel_counters, launch_counters
 from tracetui.analysis.counters.metrics import not_collected
-from tracetui.analysis.report.model import CountersMissing
+from tracetui.analysis.report.model import (
+    CountedFile,
+    CountedKernel,
+    CountedMetric,
+    CountersCompared,
+    CountersMissing,
+)
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.roofline.counters import launch_table
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
@@ -81,10 +87,10 @@ def configuration_rows(groups: Groups, limit: int | None = None) -> Json:
     }
 
 
-def compared(traces: Sequence[Trace], problems: Sequence[str] = (), limit: int | None = None) -> Json | None:
-    """Several recordings of Nsight Compute side by side; null for fewer than two.
-
-    Every list over files has an item per file, in their order.
+def compared(
+    traces: Sequence[Trace], problems: Sequence[str] = (), limit: int | None = None
+) -> CountersCompared | None:
+    """Several recordings of Nsight Compute side by side; None for fewer than two.
 
     Args:
         traces: the recordings.
@@ -96,30 +102,31 @@ def compared(traces: Sequence[Trace], problems: Sequence[str] = (), limit: int |
     found = compare(traces)
     kernels = found.kernels if limit is None else found.kernels.head(limit)
     metrics = found.metrics.filter(pl.col("kernel").is_null() | pl.col("kernel").is_in(kernels["name"].implode()))
-    return {
-        "files": rows(found.files, ("label", "path", "launches", "kernels", "total_ns", "common_launches")),
-        "problems": list(problems),
-        "same_kernels": found.same_kernels,
-        "kernels": rows(kernels, ("name", "short_name", "launches")),
-        "kernel_count": found.kernels.height,
-        "metrics": [_metric(row) for row in metrics.iter_rows(named=True)],
-    }
+    files = rows(found.files, ("label", "path", "launches", "kernels", "total_ns", "common_launches"))
+    return CountersCompared(
+        files=[CountedFile(**row) for row in files],
+        problems=list(problems),
+        same_kernels=found.same_kernels,
+        kernels=[CountedKernel(**row) for row in rows(kernels, ("name", "short_name", "launches"))],
+        kernel_count=found.kernels.height,
+        metrics=[_metric(row) for row in metrics.iter_rows(named=True)],
+    )
 
 
-def _metric(row: Json) -> Json:
+def _metric(row: Json) -> CountedMetric:
     """Times in µs, as everywhere in the report."""
     in_ns = row["unit"] == "ns"
     convert = us if in_ns else known
-    return {
-        "of": row["of"],
-        "kernel": row["kernel"],
-        "metric": row["metric"].removesuffix("_ns") + "_us" if in_ns else row["metric"],
-        "label": row["label"],
-        "unit": "us" if in_ns else row["unit"],
-        "values": [convert(value) for value in row["values"]],
-        "launches": row["launches"],
-        "changes": [convert(value) for value in row["changes"]],
-    }
+    return CountedMetric(
+        of=row["of"],
+        kernel=row["kernel"],
+        metric=key_of(row["metric"]) if in_ns else row["metric"],
+        label=row["label"],
+        unit="us" if in_ns else row["unit"],
+        values=[convert(value) for value in row["values"]],
+        launches=row["launches"],
+        changes=[convert(value) for value in row["changes"]],
+    )
 
 
 def _plain(found: list[Json]) -> list[Json]:

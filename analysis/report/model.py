@@ -500,11 +500,6 @@ class Judged(Struct, frozen=True, kw_only=True):
     findings_abstained: Annotated[list[AbstainedRow], of_table("abstained")]
     findings_checked: Annotated[list[str], Meta(description="rules that ran")]
 
-    @classmethod
-    def of(cls, report: Json) -> Judged:
-        """The findings among the keys of a report that is no struct yet."""
-        return cls(**{name: report[name] for name in cls.__struct_fields__})
-
 
 class LightRecording(Struct, frozen=True, kw_only=True):
     """What of a recording was found in the light one of its run."""
@@ -595,6 +590,49 @@ class Trace(Struct, frozen=True, kw_only=True):
             findings_abstained=self.findings_abstained or [],
             findings_checked=self.findings_checked or [],
         )
+
+
+class CountedFile(Struct, frozen=True, kw_only=True):
+    """A report of Nsight Compute among several."""
+
+    label: str
+    path: str
+    launches: int
+    kernels: int
+    total_us: float | None
+    common_launches: Annotated[int, Meta(description="launches of kernels that every file profiled")]
+
+
+class CountedKernel(Struct, frozen=True, kw_only=True):
+    """How often each file profiled a kernel."""
+
+    name: str
+    short_name: str
+    launches: list[int]
+
+
+class CountedMetric(Struct, frozen=True, kw_only=True):
+    """A metric in each file, and its change from the first."""
+
+    of: str
+    kernel: str | None
+    metric: str
+    label: str
+    unit: str
+    values: list[float | None]
+    launches: list[int]
+    changes: list[float | None]
+
+
+class CountersCompared(Struct, frozen=True, kw_only=True):
+    """Several reports of Nsight Compute side by side; lists over files are in the order of the files."""
+
+    files: list[CountedFile]
+    problems: Annotated[list[str], Meta(description="what kept others from being read")]
+    same_kernels: bool
+    kernels: list[CountedKernel]
+    kernel_count: int
+    metrics: list[CountedMetric]
 
 
 class UnmatchedKernel(Struct, frozen=True, kw_only=True):
@@ -737,7 +775,7 @@ class Run(Struct, frozen=True, kw_only=True):
     passes: list[PassRow]
     warnings: list[str]
     other_runs: list[OtherRun]
-    counters_compared: Json | UnsetType | None = UNSET
+    counters_compared: CountersCompared | UnsetType | None = UNSET
     configurations: Annotated[list[Row], of_table("configurations")] | UnsetType = UNSET
     configuration_weights: dict[str, str] | UnsetType = UNSET
     ranks: Annotated[list[Row], of_table("ranks")] | UnsetType = UNSET

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import asdict
-
-from tracetui.analysis.base.json_values import Json, filled, known, us
+from tracetui.analysis.base.json_values import Json, filled, us
 from tracetui.analysis.report import model
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.report.model import JoinRow, LightRecording, OtherRun, PassRow, Report, UnmatchedKernel
@@ -15,7 +13,6 @@ from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tables.ranks import RANKS
-from tracetui.analysis.tables.registry import COMPARED
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.parsers.runs.samples import FILE as SAMPLES
 from tracetui.parsers.tool_registry import BY_KIND
@@ -25,11 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.analysis.captures.model import CaptureRow
-    from tracetui.analysis.compare.regression import Regression
-    from tracetui.analysis.compare.repeats import RunsDifference
-    from tracetui.analysis.compare.step_difference import StepDifference
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.matching.join import Joined
     from tracetui.parsers import Run, Trace
 
@@ -98,7 +91,6 @@ def rests_on(sel: Selection, sections: Iterable[str]) -> dict[str, str] | None:
 
 
 SCHEMA = "tracetui.report/1"
-DIFF_SCHEMA = "tracetui.diff/1"
 SOURCE_LINES = "source_lines"
 """The section of ncu's source page, which has nothing else."""
 SECTIONS = (*model.SECTIONS, "ranks", *JOB_SECTIONS, "captures", "configurations")
@@ -238,171 +230,6 @@ def trace_report(
         rests_on=rests_on(sel, found),
         counts=counts,
     )
-
-
-def diff_report(
-    a: Selection,
-    b: Selection,
-    limit: int | None = None,
-    runs: tuple[Run, Run] | None = None,
-    config: Config | None = None,
-    on_error: Callable[[Exception], None] | None = None,
-    between: RunsDifference | None = None,
-) -> Json:
-    """What changed from A to B, per step, as the JSON contract; positive means that B takes longer.
-
-    Args:
-        a: the base.
-        b: what is compared with it.
-        limit: at most so many rows of each list; `counts` still tells how many there are.
-        runs: the runs that A and B belong to, whose run.json is compared too.
-        config: thresholds of the rules, and which rules are silenced.
-        on_error: called with the error of a rule that failed; the other rules still run.
-        between: the difference of the repeats, of which A and B are the middle ones.
-    """
-    from tracetui.analysis.compare.compared_passes import OF_GPU, OF_NAMES, RECORDED
-    from tracetui.analysis.findings.core.facts import Facts, Pair
-    from tracetui.analysis.findings.engine import find
-    from tracetui.analysis.report.findings import judged
-    from tracetui.parsers import Run
-
-    sides = runs or tuple(Run(sel.trace.source.path, (sel.trace,)) for sel in (a, b))
-    ours, theirs = (Facts(run, sel.trace, sel.scope) for run, sel in zip(sides, (a, b), strict=True))
-    pair = Pair(ours, theirs, between)
-    found, said = pair.diff, find(pair, config, on_error=on_error)
-    lists = {name: getattr(found, name) for name in ("kernels", "operators", "modules", "ranges", "kinds")}
-    return {
-        "schema": DIFF_SCHEMA,
-        "a": _side(pair.a, 1 if between is None else len(between.a_runs_ns)),
-        "b": _side(pair.b, 1 if between is None else len(between.b_runs_ns)),
-        "comparable": pair.comparable,
-        "rests_on": {part: found.rests_on(part) for part in ("step", *OF_GPU, *OF_NAMES)},
-        "step": {
-            "rests_on": found.compared.rests_on,
-            "a_steps": found.compared.steps[0],
-            "b_steps": found.compared.steps[1],
-            **_step(found.step),
-            "per_sample": _per_sample(pair),
-            "recorded": None if found.compared.rests_on == RECORDED else _step(found.recorded),
-            "between_runs": None if between is None else _between(between),
-            "regression": _regression(pair.regression()),
-        },
-        "split": table_rows(found.split, COMPARED["split"]),
-        "waiting": table_rows(found.waiting, COMPARED["split"]),
-        "counters": _counters_of_pair(pair, limit),
-        "waterfall": table_rows(found.waterfall, COMPARED["waterfall"]),
-        **{name: table_rows(frame, COMPARED[name], limit) for name, frame in lists.items()},
-        **asdict(judged(said, limit)),
-        "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
-    }
-
-
-def _step(step: StepDifference) -> Json:
-    """The difference in step time."""
-    return {
-        "a_us": us(step.a_ns),
-        "b_us": us(step.b_ns),
-        "delta_us": us(step.delta_ns),
-        "delta_percent": known(step.delta_percent),
-        "noise_us": us(step.noise_ns),
-        "a_median_us": us(step.a_median_ns),
-        "b_median_us": us(step.b_median_ns),
-        "median_delta_us": us(step.median_delta_ns),
-        "median_delta_percent": known(step.median_delta_percent),
-        "median_noise_us": us(step.median_noise_ns),
-        "median_low_us": us(step.low_ns),
-        "median_high_us": us(step.high_ns),
-        "beyond_noise": step.beyond_noise,
-        "detectable_us": us(step.detectable_ns),
-        "detectable_percent": known(step.detectable_percent),
-    }
-
-
-def _between(runs: RunsDifference) -> Json:
-    """The difference of repeats."""
-    return {
-        "rests_on": runs.rests_on,
-        "a_runs_us": [us(ns) for ns in runs.a_runs_ns],
-        "b_runs_us": [us(ns) for ns in runs.b_runs_ns],
-        "a_us": us(runs.a_ns),
-        "b_us": us(runs.b_ns),
-        "delta_us": us(runs.delta_ns),
-        "delta_percent": known(runs.percent(runs.delta_ns)),
-        "noise_us": us(runs.noise_ns),
-        "low_us": us(runs.delta_ns - runs.noise_ns),
-        "high_us": us(runs.delta_ns + runs.noise_ns),
-        "beyond_noise": runs.beyond_noise,
-        "detectable_us": us(runs.detectable_ns),
-        "detectable_percent": known(runs.percent(runs.detectable_ns)),
-    }
-
-
-def _regression(found: Regression) -> Json:
-    """From which limits a change is told, and the work that explains it."""
-    from tracetui.analysis.compare.regression import GPU_WORK
-
-    return {
-        "slower_percent": known(found.slower_percent),
-        "not_slower_percent": known(found.not_slower_percent),
-        "causes": [
-            {
-                "what": cause.what,
-                "a": us(cause.a) if cause.what == GPU_WORK else cause.a,
-                "b": us(cause.b) if cause.what == GPU_WORK else cause.b,
-                "percent": known(cause.percent),
-            }
-            for cause in found.causes
-        ],
-    }
-
-
-def _counters_of_pair(pair: Pair, limit: int | None) -> Json | None:
-    """Two reports of Nsight Compute side by side; null for recordings of other tools."""
-    if not pair.a.trace.info.kind == pair.b.trace.info.kind == "ncu":
-        return None
-    from tracetui.analysis.counters.metrics import stopped_at
-    from tracetui.analysis.report.counters import by_file, compared
-
-    stops = {side: stopped_at(facts.trace, facts.manifest) for side, facts in (("a", pair.a), ("b", pair.b))}
-    both = pair.a.trace, pair.b.trace
-    return {
-        "counters_compared": compared(both, limit=limit),
-        **by_file(both, limit),
-        "stopped": {side: limit for side, limit in stops.items() if limit is not None},
-    }
-
-
-def _per_sample(pair: Pair) -> Json | None:
-    """The median step of each run divided by its samples; null unless both are known and differ."""
-    step, samples = pair.diff.step, pair.samples
-    if None in (*samples, step.a_median_ns, step.b_median_ns) or samples[0] == samples[1]:
-        return None
-    ours, theirs = (
-        float(ns or 0) / float(n or 1) for ns, n in zip((step.a_median_ns, step.b_median_ns), samples, strict=True)
-    )
-    return {
-        "a_samples": samples[0],
-        "b_samples": samples[1],
-        "a_us": us(ours),
-        "b_us": us(theirs),
-        "delta_percent": known(100 * (theirs - ours) / ours) if ours else None,
-    }
-
-
-def _side(facts: Facts, repeats: int) -> Json:
-    """Describes one of the two: a launched run is called by its folder, any other by its file.
-
-    Of a run with a light recording the base says that its steps are those of the rich one.
-    """
-    path, run = facts.trace.source.path, facts.run
-    name = path.name if run.manifest is None else "/".join(path.absolute().parts[-3:-1])
-    return {
-        "path": str(path),
-        "name": name,
-        "rank": facts.trace.info.rank,
-        "repeats": repeats,
-        "base": facts.sel.describe() + (" of the rich recording" if facts.sel.trace.light is not None else ""),
-    }
 
 
 def _joins(run: Run) -> list[JoinRow]:

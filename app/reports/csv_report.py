@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.model import CaptureRow
+    from tracetui.analysis.report.diff import DiffReport
 
 FINER = {"kernels": "kernel_groups", "range_tree": "range_tree_kernels", "modules": "module_kernels"}
 """What is written in place of a section where it was asked for."""
@@ -59,12 +60,13 @@ def of_one_tool(found: Report, section: str) -> list[Trace]:
     return next((some for some, told in zip(by_kind, tells, strict=True) if told), by_kind[0])
 
 
-def diff_csv(found: Json, section: str) -> str:
+def diff_csv(found: DiffReport, section: str) -> str:
     """The diff's kernels, operators, modules, ranges, findings, or both sides' counters; then runs and their bases."""
     counted = section == "counters"
-    rows = (found["counters"] or {}).get("configurations", []) if counted else found[section]
+    counters = [] if found.counters is None else found.counters.configurations
+    rows = counters if counted else getattr(found, section)
     header = CONFIGURATIONS.csv_header if counted else COMPARED[section].csv_header
-    runs = {f"{side}_{key}": found[side][of] for side in ("a", "b") for key, of in (("run", "name"), ("base", "base"))}
+    runs = {"a_run": found.a.name, "a_base": found.a.base, "b_run": found.b.name, "b_base": found.b.base}
     return plain_csv([as_dict(row) | runs for row in rows], (*header, *runs))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns, format_percent
-from tracetui.analysis.compare.comparable import comparable
+from tracetui.analysis.compare.comparable import Comparable, comparable
 from tracetui.analysis.compare.compared_passes import RECORDED
 from tracetui.analysis.compare.diff import Diff, diff, kernels_inside
 from tracetui.analysis.selection import Selection, select
@@ -27,7 +27,6 @@ from tracetui.parsers.names.kernel_names import short_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.tables.table import Field
     from tracetui.app.tables.totals import Per
 
@@ -39,7 +38,7 @@ class DiffView(CountedView):
     ABOVE = True
     COMPARES = True
     USUAL_PER = "step"
-    _verdict: Json | None = None
+    _verdict: Comparable | None = None
     _seen = ""
     """The smallest change that such recordings show, in a few words."""
     BINDINGS = commands.bindings("diff")
@@ -169,7 +168,7 @@ class DiffView(CountedView):
 
         return work
 
-    def _comparable(self) -> Json:
+    def _comparable(self) -> Comparable:
         session = self.session
         a, b = session.runs["a"], session.runs["b"]
         return session.cached(
@@ -280,28 +279,26 @@ INSIDE = {
     "diff_modules": "modules", "diff_operators": "operators", "diff_ranges": "ranges", "diff_waterfall": "categories",
 }  # fmt: skip
 """Pages whose rows contain kernels, and what those rows are (`kernels_inside`)."""
+ROLES = {"matters": "matters", "work": "other work", "intended": "chosen", "": "noted"}
+"""What the table says of a difference between two runs, by its role."""
 LAYOUTS = COMPARED | {"step": COMPARED["split"], "conditions": CONDITIONS}
 """The table of each kind."""
 
 
-def _said(verdict: Json) -> str:
+def _said(verdict: Comparable) -> str:
     """The verdict with the differences that decide it: ``Explained by dtype fp32 → fp16``."""
-    rows = verdict["differences"]
-    deciding = next((found for key in ("matters", "work", "intended") if (found := [r for r in rows if r[key]])), [])
-    listed = "; ".join(f"{row['field']} {plain_value(row['a'])} → {plain_value(row['b'])}" for row in deciding)
-    if verdict["verdict"] == "not_comparable":
+    rows = verdict.differences
+    deciding = [row for row in rows if row.role and row.role == rows[0].role]
+    listed = "; ".join(f"{row.field} {plain_value(row.a)} → {plain_value(row.b)}" for row in deciding)
+    if verdict.verdict == "not_comparable":
         return f"NOT COMPARABLE: {listed}"
-    if verdict["verdict"] == "other_work":
+    if verdict.verdict == "other_work":
         return f"OTHER WORK: {listed}"
     return f"Explained by {listed}" if listed else comparable_words(verdict)
 
 
-def _conditions(verdict: Json) -> pl.DataFrame:
-    rows = [
-        (row["field"], plain_value(row["a"]), plain_value(row["b"]),
-         "matters" if row["matters"] else "other work" if row["work"] else "chosen" if row["intended"] else "noted")
-        for row in verdict["differences"]
-    ]  # fmt: skip
+def _conditions(verdict: Comparable) -> pl.DataFrame:
+    rows = [(row.field, plain_value(row.a), plain_value(row.b), ROLES[row.role]) for row in verdict.differences]
     return pl.DataFrame(rows, schema=dict.fromkeys(("field", "a", "b", "sort"), pl.String), orient="row")
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.step_ranges import StepRanges
+    from tracetui.analysis.compare.comparable import Comparable
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.compare.regression import Regression
     from tracetui.analysis.compare.repeats import RunsDifference
@@ -396,7 +396,7 @@ class Pair:
         return regression(self.diff, self.between, noise)
 
     @cached_property
-    def comparable(self) -> Json:
+    def comparable(self) -> Comparable:
         """`analysis.compare.comparable.comparable`: the verdict and what differs."""
         from tracetui.analysis.compare.comparable import comparable
 

@@ -91,8 +91,8 @@ MOST = 3
 
 @looks_for(D1)
 def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
-    if pair.comparable["verdict"] == OTHER_WORK:
-        what = words.listed([str(row["field"]) for row in pair.comparable["differences"] if row["work"]])
+    if pair.comparable.verdict == OTHER_WORK:
+        what = words.listed([row.field for row in pair.comparable.differences if row.work])
         return Abstention(f"two runs of the same work: these differ in {what}")
     changed = pair.regression(limits.noise)
     slower = changed.exceeds(limits.regression_percent)
@@ -120,7 +120,7 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     ]
     return Finding(
         "info"
-        if pair.comparable["verdict"] == "not_comparable"
+        if pair.comparable.verdict == "not_comparable"
         else "critical"
         if percent > 4 * limits.regression_percent
         else "warning",

@@ -175,21 +175,21 @@ def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     from tracetui.analysis.compare.comparable import OTHER_WORK
 
     verdict = pair.comparable
-    if verdict["verdict"] == OTHER_WORK:
+    if verdict.verdict == OTHER_WORK:
         return _other_work(pair)
     if not any(facts.manifest or facts.trace.info.devices or facts.trace.info.captured for facts in (pair.a, pair.b)):
         return Abstention("under which conditions both ran: launch with tracetui profile")
-    if verdict["verdict"] != "not_comparable":
+    if verdict.verdict != "not_comparable":
         return None
-    matters = [row for row in verdict["differences"] if row["matters"]]
-    names = words.listed([str(row["field"]) for row in matters], 4)
+    matters = [row for row in verdict.differences if row.matters]
+    names = words.listed([row.field for row in matters], 4)
     return Finding(
         "warning",
         f"The runs are not comparable: {words.things(len(matters), 'condition')} differ ({names})"
         if len(matters) != 1
         else f"The runs are not comparable: they differ in {names}",
-        tuple(Evidence(str(row["field"]), f"{row['a']} / {row['b']}") for row in matters[:12]),
-        "; ".join(f"{row['field']}: {row['a']} / {row['b']}" for row in matters[:4]),
+        tuple(Evidence(row.field, f"{row.a} / {row.b}") for row in matters[:12]),
+        "; ".join(f"{row.field}: {row.a} / {row.b}" for row in matters[:4]),
         advice="Repeat one of the runs under the conditions of the other, or take the difference as that of all of them"
         " together.",
     )
@@ -197,7 +197,7 @@ def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
 
 def _other_work(pair: Pair) -> Finding:
     """Says in what the work differs, and what a sample takes where that is known."""
-    rows = [row for row in pair.comparable["differences"] if row["work"]]
+    rows = [row for row in pair.comparable.differences if row.work]
     step = pair.diff.step
     per_sample = [
         ns / samples
@@ -207,15 +207,15 @@ def _other_work(pair: Pair) -> Finding:
     known_both = len(per_sample) == len(pair.samples)
     return Finding(
         "warning",
-        "The runs did other work: they differ in " + words.listed([str(row["field"]) for row in rows], 4),
+        "The runs did other work: they differ in " + words.listed([row.field for row in rows], 4),
         (
-            *(Evidence(str(row["field"]), f"{row['a']} / {row['b']}") for row in rows),
+            *(Evidence(row.field, f"{row.a} / {row.b}") for row in rows),
             *(
                 Evidence(f"median step of {letter}, per sample", ns, "ns")
                 for letter, ns in zip("AB", per_sample if known_both else (), strict=False)
             ),
         ),
-        "; ".join(f"{row['field']}: {row['a']} / {row['b']}" for row in rows)
+        "; ".join(f"{row.field}: {row.a} / {row.b}" for row in rows)
         + (f"; per sample {words.ns(per_sample[0])} / {words.ns(per_sample[1])}" if known_both else ""),
         threshold="a step of the same work in both",
         advice="Compare the times per sample."

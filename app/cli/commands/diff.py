@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from tracetui.app.text.fitting import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.diff import DiffReport, StepsCompared
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run
 
@@ -92,10 +93,10 @@ def _draw(options: Options) -> int:
     return judged(found, options.fail_on)
 
 
-def diff_of(a: Path, b: Path, request: Request, rows: int | None) -> Json:
+def diff_of(a: Path, b: Path, request: Request, rows: int | None) -> DiffReport:
     """The report of a diff with at most so many rows per list; None for all."""
     from tracetui.analysis.compare.repeats import TypicalStep, between_runs, middle
-    from tracetui.analysis.report.report import diff_report
+    from tracetui.analysis.report.diff import diff_report
 
     sides = [_repeats(path, request) for path in (a, b)]
     steps = [[TypicalStep.of(sel) for _, sel in side] if max(map(len, sides)) > 1 else [] for side in sides]
@@ -118,7 +119,7 @@ def _repeats(path: Path, request: Request) -> list[tuple[Run, Selection]]:
     return [(run, select(headless.main_recording(run, "comparing"), request.scope)) for run in runs]
 
 
-def _render_diff(found: Json, request: Request, paths: Sequence[Path]) -> str:
+def _render_diff(found: DiffReport, request: Request, paths: Sequence[Path]) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
@@ -129,60 +130,58 @@ def _render_diff(found: Json, request: Request, paths: Sequence[Path]) -> str:
         return diff_csv(found, (request.sections or ("kernels",))[0])
     from tracetui.app.reports.content.diff import diff_parts
 
-    if request.sections is not None:
-        found = {**found, "only": request.sections[0]}
-    return headless.laid_out(diff_parts, found, request, opens=headless.opening(paths, request, tab="diff"))
+    parts = partial(diff_parts, only=(request.sections or (None,))[0])
+    return headless.laid_out(parts, found, request, opens=headless.opening(paths, request, tab="diff"))
 
 
-def judged(found: Json, fail_above_percent: Sequence[float]) -> int:
+def judged(found: DiffReport, fail_above_percent: Sequence[float]) -> int:
     """Returns exit code 3 if B's step is proven to be slower by more than a limit, and 4 if that can't be judged."""
     if not fail_above_percent:
         return DONE
     from tracetui.analysis.compare.comparable import OTHER_WORK
 
-    if found["comparable"]["verdict"] == OTHER_WORK:
-        rows = [row for row in found["comparable"]["differences"] if row["work"]]
-        what = "; ".join(f"{row['field']}: A {row['a']}, B {row['b']}" for row in rows)
+    if found.comparable.verdict == OTHER_WORK:
+        rows = [row for row in found.comparable.differences if row.work]
+        what = "; ".join(f"{row.field}: A {row.a}, B {row.b}" for row in rows)
         print(printable(f"tracetui: not judged: the runs did other work ({what})"), file=sys.stderr)
         return NOT_JUDGED
-    limit, told = min(fail_above_percent), found["step"]["regression"]
-    if told["not_slower_percent"] is None:
+    limit, told = min(fail_above_percent), found.step.regression
+    if told.not_slower_percent is None:
         from tracetui.parsers.errors import TraceError
 
-        raise TraceError(found["b"]["path"], "--fail-on can't be judged: a step time is unknown or zero")
-    if limit >= told["not_slower_percent"]:
+        raise TraceError(found.b.path, "--fail-on can't be judged: a step time is unknown or zero")
+    if limit >= told.not_slower_percent:
         return DONE
-    slower = told["slower_percent"] is not None and limit < told["slower_percent"]
-    line = f"{_change(found['step'], limit)}; {_why(found['step'], slower=slower)}"
-    if found["comparable"]["verdict"] == "not_comparable":
+    slower = told.slower_percent is not None and limit < told.slower_percent
+    line = f"{_change(found.step, limit)}; {_why(found.step, slower=slower)}"
+    if found.comparable.verdict == "not_comparable":
         line += "; the runs are not comparable"
     print(printable(f"tracetui: {'regression' if slower else 'not judged'}: {line}", ascii=True), file=sys.stderr)
     return CONDITION_HOLDS if slower else NOT_JUDGED
 
 
-def _change(step: Json, limit: float) -> str:
+def _change(step: StepsCompared, limit: float) -> str:
     """``median clean step 3.335 ms -> 4.769 ms, +43.0 % (limit 5 %)``; of repeats the mean."""
     from tracetui.analysis.base.number_format import format_percent, format_us
 
-    runs = step["between_runs"]
-    row, which, of = (step, "median_", "median") if runs is None else (runs, "", "mean")
-    times = " -> ".join(format_us(row[f"{side}_{which}us"], ascii=True) for side in "ab")
-    kind = "" if row["rests_on"] == "recorded" else f" {row['rests_on']}"
-    return f"{of}{kind} step {times}, {format_percent(row[f'{which}delta_percent'], signed=True)} (limit {limit:g} %)"
+    typical, of = step.typical, "median" if step.between_runs is None else "mean"
+    times = " -> ".join(format_us(us, ascii=True) for us in (typical.a_us, typical.b_us))
+    kind = "" if typical.rests_on == "recorded" else f" {typical.rests_on}"
+    return f"{of}{kind} step {times}, {format_percent(typical.delta_percent, signed=True)} (limit {limit:g} %)"
 
 
-def _why(step: Json, *, slower: bool) -> str:
+def _why(step: StepsCompared, *, slower: bool) -> str:
     """What proves a change, or what would."""
     from tracetui.analysis.base.number_format import format_percent, format_signed_us
     from tracetui.app.reports.content.diff import SETTLE, cause_words
 
-    if (runs := step["between_runs"]) is not None:
-        many = f"{len(runs['a_runs_us'])} and {len(runs['b_runs_us'])} runs"
-        low, high = (format_signed_us(runs[f"{end}_us"], ascii=True) for end in ("low", "high"))
+    if (runs := step.between_runs) is not None:
+        many = f"{len(runs.a_runs_us)} and {len(runs.b_runs_us)} runs"
+        low, high = (format_signed_us(us, ascii=True) for us in step.typical.interval_us)
         line = f"{many}, 95 % interval {low} to {high}"
-        seen = format_percent(runs["detectable_percent"])
+        seen = format_percent(runs.detectable_percent)
         return line if slower else f"{line}; they show changes from {seen}, more runs show less"
     if slower:
-        return f"{cause_words(step['regression']['causes'][0], ascii=True)}: that explains it"
-    why = "may be chance" if step["beyond_noise"] is False else "no added work explains it"
+        return f"{cause_words(step.regression.causes[0], ascii=True)}: that explains it"
+    why = "may be chance" if step.beyond_noise is False else "no added work explains it"
     return f"{why}. {SETTLE}".removesuffix(".")

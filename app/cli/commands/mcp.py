@@ -260,15 +260,15 @@ class Tools:
 
     def diff(self, a: str, b: str, limit: int = 10, max_tokens: int = TOKENS) -> str:
         """Did it get better: what changed from A to B per step (tracetui.diff/1); positive: B takes longer."""
-        from tracetui.analysis.report.report import diff_report
+        from msgspec.structs import replace
+
+        from tracetui.analysis.report.diff import diff_report
         from tracetui.analysis.selection import Scope, select
 
         (ours, config), (theirs, _) = self._run(a), self._run(b)
         selections = [select(run.main, Scope()) for run in (ours, theirs)]
         found = diff_report(selections[0], selections[1], limit, (ours, theirs), config)
-        for name in ("findings_checked", "findings_silenced"):
-            found[name] = []
-        return _written(found, max_tokens)
+        return _written(replace(found, findings_checked=[], findings_silenced=[]), max_tokens)
 
     def record(self, command: list[str], folder: str, seconds: int = RECORD_SECONDS, max_tokens: int = TOKENS) -> str:
         """Records a program with `tracetui profile` into a new folder below the given paths; then open that folder.
@@ -362,7 +362,7 @@ def _main(found: Report) -> model.Trace:
     return found.run.traces[found.run.main or 0]
 
 
-def _written(found: Json, max_tokens: int) -> str:
+def _written(found: object, max_tokens: int) -> str:
     """The answer as JSON; where it is too long, with names cut in the middle, then with shorter lists.
 
     Raises:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.report.model import Run, Trace
+    from tracetui.analysis.report.model import CountedMetric, CountersCompared, Run, Trace
     from tracetui.analysis.tables.table import Field
 
 RULES_SHOWN = 5
@@ -84,56 +84,58 @@ def blocks(trace: Trace, layout: Layout) -> Iterator[Block]:
 
 def compared_blocks(run: Run, layout: Layout) -> Iterator[Block]:
     """Several reports side by side, called A, B, C, … in tables that fit a line."""
-    found = run.counters_compared or {}
-    files = found["files"]
+    found = run.counters_compared
+    if not found:
+        return
+    files = found.files
     columns = (*map(Shown, ("", "launches", "kernels", "time")), Shown("file", right=False, share=1, is_name=True))
     cells = [
         [
             letter(number),
-            format_count(file["launches"]),
-            format_count(file["kernels"]),
-            layout.time(file["total_us"]),
-            file["label"],
+            format_count(file.launches),
+            format_count(file.kernels),
+            layout.time(file.total_us),
+            file.label,
         ]
         for number, file in enumerate(files)
     ]
-    profiled = [(file["launches"], file["kernels"]) for file in files]
-    unread = (f"Not read: {problem}" for problem in found["problems"])
-    after = (caution_text(profiled, same=found["same_kernels"]), *unread)
+    profiled = [(file.launches, file.kernels) for file in files]
+    unread = (f"Not read: {problem}" for problem in found.problems)
+    after = (caution_text(profiled, same=found.same_kernels), *unread)
     yield Block("Reports side by side", "what was profiled", columns, cells, after=after)
     yield from configuration_blocks(run.configurations or [], run.configuration_weights or {}, layout)
     yield from kernel_blocks(found, layout)
 
 
-def kernel_blocks(found: Json, layout: Layout, *, counts: bool = True) -> Iterator[Block]:
+def kernel_blocks(found: CountersCompared, layout: Layout, *, counts: bool = True) -> Iterator[Block]:
     """With `counts` how often each file profiled each kernel, then what was measured of it (``counters_compared``)."""
-    letters = [letter(number) for number in range(len(found["files"]))]
-    names = {row["name"]: row["short_name"] or row["name"] for row in found["kernels"][: layout.limit]}
+    letters = [letter(number) for number in range(len(found.files))]
+    names = {row.name: row.short_name or row.name for row in found.kernels[: layout.limit]}
     if counts:
-        launches = [[format_count(many) for many in row["launches"]] for row in found["kernels"][: layout.limit]]
-        block = Block("Profiled kernels", "launches", whole=found["kernel_count"])
+        launches = [[format_count(many) for many in row.launches] for row in found.kernels[: layout.limit]]
+        block = Block("Profiled kernels", "launches", whole=found.kernel_count)
         yield from lettered(block, letters, launches, ("kernel", list(names.values())))
     for metric in BY_KERNEL:
         metrics = [
             row
-            for row in found["metrics"]
-            if row["of"] == "kernel" and row["metric"] == metric and row["kernel"] in names
-            and sum(1 for value in row["values"] if value is not None) > 1
+            for row in found.metrics
+            if row.of == "kernel" and row.metric == metric and row.kernel in names
+            and sum(1 for value in row.values if value is not None) > 1
         ]  # fmt: skip
         if metrics:
             yield from lettered(
-                Block(f"Kernel by kernel: {metrics[0]['label']}", "mean of its launches"),
+                Block(f"Kernel by kernel: {metrics[0].label}", "mean of its launches"),
                 letters,
                 [list(_cells(row)) for row in metrics],
-                ("kernel", [names[row["kernel"]] for row in metrics]),
+                ("kernel", [names[row.kernel or ""] for row in metrics]),
             )
 
 
-def _cells(row: Json) -> Iterator[str]:
+def _cells(row: CountedMetric) -> Iterator[str]:
     """A metric in each file, and of two files its change."""
-    in_us = row["unit"] == "us"
-    unit = "ns" if in_us else row["unit"]
-    numbers = [*row["values"], row["changes"][-1]]
+    in_us = row.unit == "us"
+    unit = "ns" if in_us else row.unit
+    numbers = [*row.values, row.changes[-1]]
     *values, change = (number * 1000 if in_us and number is not None else number for number in numbers)
     yield from (value_text(number, unit) for number in values)
     if len(values) == 2:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_percent, format_signed_us
-from tracetui.analysis.report.model import Judged
 from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.content.counters import configuration_blocks, kernel_blocks, stopped_text
@@ -17,9 +16,12 @@ from tracetui.app.text.fitting import fit, printable
 from tracetui.parsers.names.kernel_names import SHORT_NAME_LENGTH, short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.compare.comparable import Comparable
+    from tracetui.analysis.report.diff import AddedWork, CountersOfPair, DiffReport, Side, StepsCompared
+    from tracetui.analysis.report.model import CountedFile
     from tracetui.app.reports.layout import Layout
 
 PAIRED_AS = {"types": "types", "operator": "other"}
@@ -32,6 +34,8 @@ STEPS = {CLEAN: "steps without a profiler", LIGHT: "light steps", RECORDED: "rec
 """The steps that a difference in step time is of."""
 PASSES = {CLEAN: "without the profiler, by a replay", LIGHT: "light recordings", RECORDED: "as recorded"}
 """What the numbers under a heading are of."""
+MARKS = {"matters": "!", "work": "#", "intended": "*", "": ""}
+"""How a difference between two runs is marked by its role."""
 CAUSES = {"gpu_work": "GPU work", "launches": "GPU launches", "operators": "operators"}
 """What work may explain a longer step."""
 SETTLE = "Three runs of each tell: tracetui profile … --repeats 3 --output A, then tracetui diff A/ B/."
@@ -39,66 +43,61 @@ LEAST_US = 1e-6
 """Below a picosecond a difference is none."""
 
 
-def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
-    """The whole diff (`analysis.report.report.diff_report`), whose lists are whole."""
-    if found["counters"] is not None:
-        yield from _counter_parts(found, layout)
+def diff_parts(found: DiffReport, layout: Layout, only: str | None = None) -> Iterator[Part]:
+    """The whole diff, whose lists are whole; of `only` one section what it has, below the verdict."""
+    if found.counters is not None:
+        yield from _counter_parts(found, found.counters, layout)
         return
     yield Title("tracetui diff: what changed from A to B, per step")
-    yield Facts(tuple(_side(letter, found[letter.lower()]) for letter in "AB"))
-    yield Sentences((comparable_words(found["comparable"]),))
-    yield _conditions(found["comparable"])
+    yield Facts((_side("A", found.a), _side("B", found.b)))
+    yield Sentences((comparable_words(found.comparable),))
+    yield _conditions(found.comparable)
     yield Sentences((verdict(found, layout), *per_sample(found, layout), *recorded(found, layout)), lead=True)
-    if (only := found.get("only")) is not None:
+    if only is not None:
         if only == "counters":
             yield Sentences(("Counters are compared of two reports of Nsight Compute.",))
             return
         yield from (
-            (FindingList(Judged.of(found), whole=True),) if only == "findings" else section_parts(found, only, layout)
+            (FindingList(found.judged, whole=True),) if only == "findings" else section_parts(found, only, layout)
         )
         return
-    yield FindingList(Judged.of(found), folded=True)
+    yield FindingList(found.judged, folded=True)
     yield from _split(found, layout)
-    yield from _waterfall(found["waterfall"], layout, "GPU time", _of(found, "waterfall"))
+    yield from _waterfall(found.waterfall, layout, "GPU time", _of(found, "waterfall"))
     yield from _kinds(found, layout)
-    yield from _changes("kernels", found["kernels"], layout, _of(found, "kernels"))
-    yield from _changes("operators", found["operators"], layout, _of(found, "operators"))
-    yield from _changes("modules", merged_changes(found["modules"]), layout, _of(found, "modules"))
-    if not found["modules"]:
-        yield from _changes("ranges", found["ranges"], layout, _of(found, "ranges"))
+    for section in ("kernels", "operators", "modules" if found.modules else "ranges"):
+        yield from section_parts(found, section, layout)
 
 
-def section_parts(found: Json, section: str, layout: Layout) -> Iterator[Part]:
+def section_parts(found: DiffReport, section: str, layout: Layout) -> Iterator[Part]:
     """One table of the diff: of kinds, kernels, operators, modules or ranges."""
-    rows = found[section]
-    of = "" if found["counters"] is not None else _of(found, section)
+    rows = getattr(found, section)
+    of = "" if found.counters is not None else _of(found, section)
     yield from _changes(section, merged_changes(rows) if section == "modules" else rows, layout, of)
 
 
-def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
+def _counter_parts(found: DiffReport, counters: CountersOfPair, layout: Layout) -> Iterator[Part]:
     """The diff of two reports of Nsight Compute, which hold single launches and no steps."""
-    counters = found["counters"]
+    files = [] if counters.counters_compared is None else counters.counters_compared.files
     yield Title("tracetui diff: what changed from A to B, of the profiled launches")
-    files = counters["counters_compared"]["files"]
-    profiled = (profiled_text(file["launches"], file["kernels"]) for file in files)
-    yield Facts(
-        tuple((side, f"{found[side.lower()]['name']}: {said}") for side, said in zip("AB", profiled, strict=True))
-    )
-    yield Sentences((comparable_words(found["comparable"], "A holds other launches than B"),))
-    yield _conditions(found["comparable"])
-    yield Sentences(counters_verdict(counters, layout))
-    yield FindingList(Judged.of(found), folded=True)
-    yield from configuration_blocks(counters["configurations"], counters["configuration_weights"], layout)
-    yield from _waterfall(found["waterfall"], layout, "profiled time")
-    yield from _changes("kernels", found["kernels"], layout)
-    yield from kernel_blocks(counters["counters_compared"], layout, counts=False)
+    profiled = (profiled_text(file.launches, file.kernels) for file in files)
+    names = (found.a.name, found.b.name)
+    yield Facts(tuple((side, f"{name}: {said}") for side, name, said in zip("AB", names, profiled, strict=True)))
+    yield Sentences((comparable_words(found.comparable, "A holds other launches than B"),))
+    yield _conditions(found.comparable)
+    yield Sentences(counters_verdict(files, counters.stopped, layout))
+    yield FindingList(found.judged, folded=True)
+    yield from configuration_blocks(counters.configurations, counters.configuration_weights, layout)
+    yield from _waterfall(found.waterfall, layout, "profiled time")
+    yield from section_parts(found, "kernels", layout)
+    if counters.counters_compared is not None:
+        yield from kernel_blocks(counters.counters_compared, layout, counts=False)
 
 
-def verdict(found: Json, layout: Layout) -> str:
+def verdict(found: DiffReport, layout: Layout) -> str:
     """How the step changed, and what speaks for or against chance, in two sentences."""
-    step = found["step"]
-    runs = step["between_runs"]
-    a, b = (step["a_median_us"], step["b_median_us"]) if runs is None else (runs["a_us"], runs["b_us"])
+    step = found.step
+    runs, a, b = step.between_runs, step.typical.a_us, step.typical.b_us
     if a is None or b is None:
         return "The step times can't be compared: one of them is unknown."
     where = " within these two runs" if runs is None else ""
@@ -106,90 +105,83 @@ def verdict(found: Json, layout: Layout) -> str:
         return f"B's step is as long as A's{where}: {layout.time(a)} ({_steps(step)})."
     change = layout.time(abs(b - a)) if not a else format_percent(100 * abs(b - a) / a)
     head = f"B's step is {change} {'longer' if b > a else 'shorter'}{where}: {layout.time(a)} became {layout.time(b)}"
-    return f"{head} ({_steps(step)}). {_within(step, layout) if runs is None else _between(runs, layout)}"
+    return f"{head} ({_steps(step)}). {_chance(step, layout)}"
 
 
-def _within(step: Json, layout: Layout) -> str:
-    """What two single runs tell of a change, and what would tell more."""
-    if step["regression"]["slower_percent"] is not None:
-        return f"{cause_words(step['regression']['causes'][0], layout.ascii)}: that explains it."
-    if step["beyond_noise"] is None:
+def _chance(step: StepsCompared, layout: Layout) -> str:
+    """Whether a change may be chance: what repeats tell, or two single runs and what would tell more."""
+    interval = _interval(step.typical.interval_us, layout)
+    if (runs := step.between_runs) is not None:
+        if runs.beyond_noise:
+            return f"That is more than chance: the 95 % interval between runs is {interval}."
+        seen = format_percent(runs.detectable_percent)
+        return f"That may be chance: the 95 % interval between runs is {interval}. Such runs show changes from {seen}."
+    if step.regression.slower_percent is not None:
+        return f"{cause_words(step.regression.causes[0], layout.ascii)}: that explains it."
+    if step.beyond_noise is None:
         return "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
-    if not step["beyond_noise"]:
-        return f"That may be chance: the 95 % interval is {_interval(step, 'median_', layout)}."
+    if not step.beyond_noise:
+        return f"That may be chance: the 95 % interval is {interval}."
     return f"Two runs of one program may differ as much. {SETTLE}"
 
 
-def _between(runs: Json, layout: Layout) -> str:
-    """What repeats tell of a change."""
-    interval = f"the 95 % interval between runs is {_interval(runs, '', layout)}"
-    if runs["beyond_noise"]:
-        return f"That is more than chance: {interval}."
-    seen = format_percent(runs["detectable_percent"])
-    return f"That may be chance: {interval}. Such runs show changes from {seen}."
+def _interval(interval: tuple[float | None, float | None], layout: Layout) -> str:
+    return " to ".join(format_signed_us(us, ascii=layout.ascii) for us in interval)
 
 
-def _interval(row: Json, which: str, layout: Layout) -> str:
-    low, high = (format_signed_us(row[f"{which}{end}_us"], ascii=layout.ascii) for end in ("low", "high"))
-    return f"{low} to {high}"
-
-
-def cause_words(cause: Json, ascii: bool) -> str:
+def cause_words(cause: AddedWork, ascii: bool) -> str:
     """``More GPU work (+4.117 ms)``: what of the work B has more of."""
-    more = cause["b"] - cause["a"]
-    by = format_signed_us(more, ascii=ascii) if cause["what"] == "gpu_work" else f"+{more:,.4g}"
-    return f"More {CAUSES[cause['what']]} ({by} per step)"
+    more = cause.b - cause.a
+    by = format_signed_us(more, ascii=ascii) if cause.what == "gpu_work" else f"+{more:,.4g}"
+    return f"More {CAUSES[cause.what]} ({by} per step)"
 
 
-def _steps(step: Json) -> str:
+def _steps(step: StepsCompared) -> str:
     """Which steps are compared, in a few words."""
-    runs = step["between_runs"]
-    if runs is None:
-        return f"medians of {step['a_steps']} and {step['b_steps']} {STEPS[step['rests_on']]}"
-    return f"means of {len(runs['a_runs_us'])} and {len(runs['b_runs_us'])} runs, {STEPS[runs['rests_on']]}"
+    of = STEPS[step.typical.rests_on]
+    if (runs := step.between_runs) is None:
+        return f"medians of {step.a_steps} and {step.b_steps} {of}"
+    return f"means of {len(runs.a_runs_us)} and {len(runs.b_runs_us)} runs, {of}"
 
 
-def recorded(found: Json, layout: Layout) -> tuple[str, ...]:
+def recorded(found: DiffReport, layout: Layout) -> tuple[str, ...]:
     """The difference of the recordings themselves, where the step is of other steps."""
-    step = None if found["step"]["between_runs"] else found["step"]["recorded"]
-    if step is None or step["a_median_us"] is None or step["b_median_us"] is None:
+    step = found.step.recorded if found.step.between_runs is None else None
+    if step is None or step.a_median_us is None or step.b_median_us is None:
         return ()
-    moved = format_signed_us(step["median_delta_us"], ascii=layout.ascii)
-    percent = step["median_delta_percent"]
+    moved, percent = format_signed_us(step.median_delta_us, ascii=layout.ascii), step.median_delta_percent
     change = "" if percent is None else f" ({format_percent(percent, signed=True)})"
-    low, high = (format_signed_us(step[key] or 0, ascii=layout.ascii) for key in ("median_low_us", "median_high_us"))
-    noise = "" if step["median_noise_us"] is None else f", 95 % interval {low} to {high}"
+    interval = _interval((step.median_low_us, step.median_high_us), layout)
+    noise = "" if step.median_noise_us is None else f", 95 % interval {interval}"
     return (
-        f"As recorded the medians are {layout.time(step['a_median_us'])} and {layout.time(step['b_median_us'])}: "
+        f"As recorded the medians are {layout.time(step.a_median_us)} and {layout.time(step.b_median_us)}: "
         f"{moved}{change}{noise}.",
     )
 
 
-def per_sample(found: Json, layout: Layout) -> tuple[str, ...]:
+def per_sample(found: DiffReport, layout: Layout) -> tuple[str, ...]:
     """What a sample takes in both, where their steps hold different numbers of them."""
-    row = found["step"]["per_sample"]
-    if row is None:
+    if (row := found.step.per_sample) is None:
         return ()
-    change = "" if row["delta_percent"] is None else f", {format_percent(row['delta_percent'], signed=True)}"
-    counts = " and ".join(f"{row[f'{side}_samples']:g}" for side in "ab")
+    change = "" if row.delta_percent is None else f", {format_percent(row.delta_percent, signed=True)}"
     return (
-        f"Per sample the median step takes {layout.time(row['a_us'])} in A and {layout.time(row['b_us'])} in B{change} "
-        f"(steps of {counts} samples).",
+        f"Per sample the median step takes {layout.time(row.a_us)} in A and {layout.time(row.b_us)} in B{change} "
+        f"(steps of {row.a_samples:g} and {row.b_samples:g} samples).",
     )
 
 
-def comparable_words(comparable: Json, work: str = "a step of A holds other work than a step of B") -> str:
+def comparable_words(comparable: Comparable, work: str = "a step of A holds other work than a step of B") -> str:
     """Says in one sentence whether the two runs can be compared; `work` is what is said of runs that did other work."""
-    rows = comparable["differences"]
-    if comparable["verdict"] == "not_comparable":
-        many = sum(row["matters"] for row in rows)
+    rows = comparable.differences
+    if comparable.verdict == "not_comparable":
+        many = sum(row.matters for row in rows)
         what = "something that times depend" if many == 1 else f"{many} things that times depend"
         return f"NOT COMPARABLE: they differ in {what} on, whatever the code (marked !)."
-    if comparable["verdict"] == "other_work":
-        many = [row["field"] for row in rows if row["work"]]
-        return f"OTHER WORK: {work} ({', '.join(many)}; marked #)."
-    if comparable["verdict"] == "explained":
-        chosen = [row["field"] for row in rows if row["intended"]]
+    if comparable.verdict == "other_work":
+        other = ", ".join(row.field for row in rows if row.work)
+        return f"OTHER WORK: {work} ({other}; marked #)."
+    if comparable.verdict == "explained":
+        chosen = [row.field for row in rows if row.intended]
         if len(chosen) == 1:
             return f"Explained: they differ in {chosen[0]}, which may be what the comparison is about."
         return f"Explained: they differ in {len(chosen)} things at once (marked *), whose effects can't be told apart."
@@ -198,19 +190,19 @@ def comparable_words(comparable: Json, work: str = "a step of A holds other work
     return "Comparable: no difference is known in device, settings or versions."
 
 
-def _conditions(comparable: Json) -> Sentences:
+def _conditions(comparable: Comparable) -> Sentences:
     """Lists every difference between the two runs, and marks those that matter and those that somebody chose."""
-    rows = comparable["differences"]
-    said = tuple(f"{row['field']}: A {plain_value(row['a'])}, B {plain_value(row['b'])}" for row in rows)
-    marks = tuple("!" if row["matters"] else "#" if row["work"] else "*" if row["intended"] else "" for row in rows)
+    rows = comparable.differences
+    said = tuple(f"{row.field}: A {plain_value(row.a)}, B {plain_value(row.b)}" for row in rows)
+    marks = tuple(MARKS[row.role] for row in rows)
     return Sentences(said, bullets=True, marks=marks)
 
 
-def _of(found: Json, part: str) -> str:
+def _of(found: DiffReport, part: str) -> str:
     """What a part is of, for its heading; empty where everything is as recorded."""
-    if {*found["rests_on"].values()} == {RECORDED}:
+    if {*found.rests_on.values()} == {RECORDED}:
         return ""
-    return PASSES.get(found["rests_on"].get(part, ""), "")
+    return PASSES.get(found.rests_on.get(part, ""), "")
 
 
 def _sentence(of: str) -> str:
@@ -240,9 +232,9 @@ def _changes(name: str, rows: list[Json], layout: Layout, of: str = "") -> Itera
         yield Sentences((_with_base(heading, of),))
 
 
-def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
+def _kinds(found: DiffReport, layout: Layout) -> Iterator[Part]:
     """Kinds of work that only one of the runs has."""
-    rows = [row for row in found["kinds"] if row["status"] in ("added", "removed")]
+    rows = [row for row in found.kinds if row["status"] in ("added", "removed")]
     if rows:
         heading, note = "Kinds of work that only one of them has", _sentence(_of(found, "kinds"))
         yield listed(COMPARED["kinds"], list(map(_named, rows)), layout, heading=heading, base="", note=note)
@@ -318,16 +310,16 @@ def with_waits(split: Sequence[Json], waiting: Sequence[Json]) -> list[Json]:
     return found
 
 
-def _split(found: Json, layout: Layout) -> Iterator[Part]:
+def _split(found: DiffReport, layout: Layout) -> Iterator[Part]:
     """The step's difference as GPU work and waiting, which add up to it."""
-    rows = found["split"]
+    rows = found.split
     step = {key: sum(row[key] for row in rows) for key in ("a_us", "b_us", "delta_us")}
     # of recordings of one length the parts cancel but for the rounding of floats
     if not rows or abs(step["delta_us"]) < LEAST_US:
         return
     parts = [
         {**row, "what": SPLIT_WORDS[row["part"]]}
-        for row in with_waits(rows, found["waiting"])
+        for row in with_waits(rows, found.waiting)
         if row["a_us"] or row["b_us"]
     ]
     parts.append({"what": "step", **step})
@@ -350,10 +342,10 @@ def _waterfall(rows: list[Json], layout: Layout, what: str, of: str = "") -> Ite
     yield listed(WATERFALL, moved, whole, heading=heading, whole=0)
 
 
-def _side(letter: str, side: Json) -> tuple[str, str]:
-    rank = "" if side["rank"] is None else f", rank {side['rank']}"
-    of = f", the middle one of {side['repeats']} runs" if side["repeats"] > 1 else ""
-    return letter, f"{side['name']}{rank}: {side['base']}{of}"
+def _side(letter: str, side: Side) -> tuple[str, str]:
+    rank = "" if side.rank is None else f", rank {side.rank}"
+    of = f", the middle one of {side.repeats} runs" if side.repeats > 1 else ""
+    return letter, f"{side.name}{rank}: {side.base}{of}"
 
 
 def plain_value(value: object) -> str:
@@ -365,10 +357,10 @@ def plain_value(value: object) -> str:
     return "not recorded" if value is None else str(value)
 
 
-def counters_verdict(counters: Json, layout: Layout) -> tuple[str, ...]:
+def counters_verdict(files: Sequence[CountedFile], stops: Mapping[str, int], layout: Layout) -> tuple[str, ...]:
     """How the time of the profiled launches changed, and what that is not."""
-    a, b = (file["total_us"] for file in counters["counters_compared"]["files"])
-    stopped = stopped_text({side.upper(): limit for side, limit in counters["stopped"].items()})
+    a, b = (file.total_us for file in files)
+    stopped = stopped_text({side.upper(): limit for side, limit in stops.items()})
     what = "Nsight Compute measured single launches and no steps"
     if a is None or b is None:
         said = f"{what}, and without their times."

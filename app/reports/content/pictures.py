@@ -22,8 +22,8 @@ from tracetui.app.text.fitting import fit_apart, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.report.diff import DiffReport
     from tracetui.analysis.report.model import Trace
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Run
@@ -76,7 +76,7 @@ def _bars(section: str) -> Callable[[Trace, Layout], tuple[str, str] | None]:
     return drawn
 
 
-def of_diff(found: Json, section: str, foot: str, *, ascii: bool = False) -> str | None:
+def of_diff(found: DiffReport, section: str, foot: str, *, ascii: bool = False) -> str | None:
     """What changed from A to B in a section as bars, what grew and what shrank in two colours; None if nothing did."""
     from tracetui.app.reports.content.diff import comparable_words, section_parts, verdict
 
@@ -88,8 +88,8 @@ def of_diff(found: Json, section: str, foot: str, *, ascii: bool = False) -> str
             and part.values
             and (svg := _of_block(part, SIDES, changes=True)) is not None
         ):
-            alike = found["counters"] is None and found["comparable"]["verdict"] in ALIKE
-            said = verdict(found, layout) if alike else comparable_words(found["comparable"])
+            alike = found.counters is None and found.comparable.verdict in ALIKE
+            said = verdict(found, layout) if alike else comparable_words(found.comparable)
             # one sentence, without the signs of a list that is not here
             said = said.partition(". ")[0].replace(" (marked !)", "").replace("; marked #", "")
             return slide(svg, f"{part.heading} (B - A)", said, foot, ascii=ascii)
