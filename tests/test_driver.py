@@ -359,8 +359,6 @@ class Session:
         self.process = subprocess.Popen(
             [sys.executable, "-c", RECORDED, str(self.raw), str(self.typed), "open", "--driver", "cells", *arguments],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-            # a test run that was started by nohup, or in the background, would hand down what it ignores
-            preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGQUIT)],
             env={**clean, "TERM": "xterm-256color", **environment},
         )  # fmt: skip
         self.slave = slave
