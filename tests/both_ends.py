@@ -5,7 +5,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-TOGETHER = tuple(f"tests/test_{name}.py" for name in ("report", "tables", "text_report", "schemas"))
+TOGETHER = tuple(
+    f"tests/test_{name}.py" for name in ("report", "tables", "text_report", "schemas", "first_page", "html_report")
+)
 """Files that look at the whole reports of the same recordings (`reported.RECORDINGS`), which take longest to make."""
 APART = ("tests/test_profile_models.py",)
 """Files whose tests share nothing but wait for programs that import torch, so that they are dealt one by one."""
