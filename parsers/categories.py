@@ -35,12 +35,8 @@ _MATCHES: dict[str, dict[int, bool]] = {}
 def encode(values: Iterable[str | None] | pl.Series) -> Codes:
     """Returns the code of each string; `NULL_CODE` for null."""
     series = values if isinstance(values, pl.Series) else _strings(list(values))
-    codes = series.cast(pl.Categorical)
-    if codes.null_count():  # one query is faster than one for each call
-        codes = codes.to_frame().select_seq(pl.nth(0).to_physical().fill_null(NULL_CODE)).to_series()
-    else:
-        codes = codes.to_physical()
-    array: Codes = codes.to_numpy()
+    codes = series.cast(pl.Categorical).to_physical()
+    array: Codes = (codes.fill_null(NULL_CODE) if codes.null_count() else codes).to_numpy()
     return array
 
 
@@ -88,8 +84,8 @@ def _answers(
     unknown = [number for number in numbers if number not in kept]
     if not unknown:
         return [kept[number] for number in numbers]
-    texts = decode(np.array(unknown, np.uint32)).cast(pl.String)
-    new: dict[int, Answer] = dict(zip(unknown, asked(texts).to_list(), strict=True))
+    found = asked(decode(np.array(unknown, np.uint32)).cast(pl.String))
+    new: dict[int, Answer] = dict(zip(unknown, found.to_list(), strict=True))
     if len(kept) < _MOST_KEPT:
         kept.update(new)
     return [new[number] if number in new else kept[number] for number in numbers]
