@@ -245,7 +245,7 @@ def test_the_sandbox_refuses_it_too(tmp_path) -> None:
         "threads": 1,
     }  # fmt: skip
     said = "".join(json.dumps({**request, "sql": sql}) + "\n{}\n" for sql in queries)
-    done = subprocess.run([sys.executable, "-c", script], input=said, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], input=said, capture_output=True, text=True, timeout=120)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert ["error" in answer for answer in answers if "frames" not in answer] == [True] * len(queries)
     assert not [file for file in tmp_path.iterdir() if file.stat().st_size]

@@ -117,7 +117,7 @@ def test_a_port_that_is_taken_is_one_clear_line(capsys) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "tracetui.app", "serve", str(FP32), "--host", "127.0.0.1", "--port", str(port)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "in use; --port takes another one" in done.stderr

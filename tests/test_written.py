@@ -159,7 +159,7 @@ def test_standard_output_redirected_to_a_file_is_written_through(tmp_path: Path)
         "from pathlib import Path; from tracetui.parsers import written as w; w.write_text(Path('/dev/stdout'), 'a')"
     )
     with (tmp_path / "out").open("w") as out:
-        subprocess.run([sys.executable, "-c", program], stdout=out, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True, timeout=120)
     assert (tmp_path / "out").read_text() == "a"
 
 
@@ -215,7 +215,7 @@ def test_a_command_outlives_its_terminal_if_that_was_asked_for() -> None:
     )
     for ignored, code in (True, 0), (False, 129):
         ignores = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
-        ended = subprocess.run([sys.executable, "-c", program, "doctor"], check=False, timeout=60, preexec_fn=ignores)
+        ended = subprocess.run([sys.executable, "-c", program, "doctor"], check=False, timeout=120, preexec_fn=ignores)
         assert ended.returncode == code
 
 
