@@ -46,13 +46,12 @@ def _shortened(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     for column in _NAMED if frame.height else ():
         if frame.schema.get(column) != pl.Categorical:
             continue
-        distinct = frame[column].unique().drop_nulls()
-        texts = distinct.cast(pl.String)
-        long = texts.str.len_bytes() > LONGEST_NAME
-        if long.any():
-            short = [text[:LONGEST_NAME] + "…" for text in texts.filter(long)]
+        distinct = pl.col(column).unique().drop_nulls()
+        long = frame.select_seq(distinct.filter(distinct.cast(pl.String).str.len_bytes() > LONGEST_NAME))[column]
+        if long.len():
+            short = [text[:LONGEST_NAME] + "…" for text in long.cast(pl.String)]
             tally.repaired(f"name of more than {LONGEST_NAME:,} bytes cut", len(short), short[0])
-            frame = frame.with_columns(_renamed(frame[column], distinct.filter(long), short))
+            frame = frame.with_columns(_renamed(frame[column], long, short))
     return frame
 
 

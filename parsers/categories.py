@@ -6,7 +6,7 @@ NumPy don't count. The Categorical kept here keeps all codes valid as long as th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import polars as pl
@@ -18,8 +18,18 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint32]
 
+Answer = TypeVar("Answer", bool, str)
+
 _KEEPER = pl.Series([""]).cast(pl.Categorical)
 NULL_CODE = 0xFFFFFFFF
+KEPT = 4096
+"""Of a column with at most so many distinct strings, what is asked about each is kept: the files of a job's ranks, and
+the frames of one file, have the same names."""
+_MOST_KEPT = 1 << 14
+_TEXTS: dict[int, str] = {}
+"""By code."""
+_MATCHES: dict[str, dict[int, bool]] = {}
+"""By pattern and code."""
 
 
 def encode(values: Iterable[str | None] | pl.Series) -> Codes:
@@ -55,7 +65,30 @@ def decode(codes: Codes) -> pl.Series:
 def texts(codes: Codes) -> dict[int, str]:
     """Returns the string of each distinct code, ascending, without null."""
     known = _distinct(codes)
-    return dict(zip(known.tolist(), decode(known).cast(pl.String).to_list(), strict=True))
+    return dict(zip(known.tolist(), texts_of(known), strict=True))
+
+
+def texts_of(distinct: NDArray[np.integer]) -> list[str]:
+    """Returns the string of each of these codes, none of which is null or there twice."""
+    return _answers(_TEXTS, distinct, lambda unknown: unknown)
+
+
+def _answers(
+    kept: dict[int, Answer], distinct: NDArray[np.integer], asked: Callable[[pl.Series], pl.Series]
+) -> list[Answer]:
+    """What is asked of the string of each of these codes: of those that no one has asked about before, all at once."""
+    if distinct.size > KEPT:
+        everything: list[Answer] = asked(decode(distinct.astype(np.uint32)).cast(pl.String)).to_list()
+        return everything
+    numbers: list[int] = distinct.tolist()
+    unknown = [number for number in numbers if number not in kept]
+    if not unknown:
+        return [kept[number] for number in numbers]
+    found = asked(decode(np.array(unknown, np.uint32)).cast(pl.String))
+    new: dict[int, Answer] = dict(zip(unknown, found.to_list(), strict=True))
+    if len(kept) < _MOST_KEPT:
+        kept.update(new)
+    return [new[number] if number in new else kept[number] for number in numbers]
 
 
 def numbers(codes: Codes, number: Callable[[str], int]) -> NDArray[np.int64]:
@@ -70,7 +103,8 @@ def numbers(codes: Codes, number: Callable[[str], int]) -> NDArray[np.int64]:
 def matching(codes: Codes, pattern: str) -> NDArray[np.bool_]:
     """Which of the strings a regular expression finds something in; each distinct string is looked at once."""
     known = _distinct(codes)
-    wanted = known[decode(known).cast(pl.String).str.contains(pattern).to_numpy()]
+    found = _answers(_MATCHES.setdefault(pattern, {}), known, lambda unknown: unknown.str.contains(pattern))
+    wanted = known[np.array(found, np.bool_)]
     table = np.zeros(int(wanted.max(initial=0)) + 2, np.bool_)
     table[wanted] = True
     matched: NDArray[np.bool_] = table[np.minimum(codes, np.uint32(table.size - 1))]

@@ -5,8 +5,16 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-TOGETHER = tuple(f"tests/test_{name}.py" for name in ("report", "tables", "text_report", "schemas"))
-"""Files that look at the whole reports of the same recordings (`reported.RECORDINGS`), which take longest to make."""
+TOGETHER = {
+    f"tests/test_{name}.py": files[0]
+    for files in (
+        ("report", "tables", "text_report", "schemas", "first_page", "html_report"),
+        ("causes", "bounds", "place"),
+    )
+    for name in files
+}
+"""Files that look at the whole reports of the same recordings (`reported.RECORDINGS`), which take longest to make, and
+files that look at their findings (`judged.found_in`)."""
 APART = ("tests/test_profile_models.py",)
 """Files whose tests share nothing but wait for programs that import torch, so that they are dealt one by one."""
 
@@ -25,7 +33,7 @@ class BothEnds(LoadFileScheduling):
         file: str = super()._split_scope(nodeid)
         if file in APART:
             return nodeid.partition("[")[0]
-        return TOGETHER[0] if file in TOGETHER else file
+        return TOGETHER.get(file, file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if self.nodes.index(node) % 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,13 @@ if TYPE_CHECKING:
 def pytest_configure(config: pytest.Config) -> None:
     """Where no bytecode may be written beside the modules, it goes to a folder that workers and programs share.
 
-    Else each worker, and each program that a test starts, would compile every module again.
+    Else each worker, and each program that a test starts, would compile every module again. Signals that tests send are
+    heard by these programs: a run in the background, or by nohup, would hand down that it ignores some. It goes on
+    ignoring them, by a handler, which no program inherits.
     """
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     if sys.dont_write_bytecode and not (Path(__file__).parent / "__pycache__").exists():
         own = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
@@ -61,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Makes Python collect garbage less often, since the collected tests and read recordings live to the end anyway."""
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.hookimpl(optionalhook=True)

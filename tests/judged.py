@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reported import opened
 from sample_runs import is_kept
 
 from tracetui.analysis.findings import engine
@@ -26,6 +28,12 @@ def find(
 ) -> Findings:
     """What the rules say. If a rule raises, the engine reports a bug and goes on; here the test fails."""
     return engine.find(subject, config, rules, _raised, looks)
+
+
+@cache
+def found_in(recording: Path) -> Findings:
+    """All findings of a recording, made once for all tests of a process."""
+    return find(Facts(opened(recording)))
 
 
 def _raised(error: Exception) -> None:

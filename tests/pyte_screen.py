@@ -16,8 +16,7 @@ from pathlib import Path
 from termios import TIOCSWINSZ
 
 import pyte
-
-PATIENCE_SECONDS = 40
+from programs import PATIENCE_SECONDS
 
 UNKNOWN_TO_PYTE = re.compile(rb"\x1b\[[>=<?][0-9;]*\$?[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 UNFINISHED = re.compile(rb"\x1b[^a-zA-Z\x07]*$")

@@ -15,12 +15,14 @@ FP32 = DATA / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 FP16 = DATA / "vim_tiny_fp16_bs4.pt.trace.json.gz"
 GPT = DATA / "gpt_small_ctx256.trace.json.gz"
 CLEAN, TRAIN = DATA / "gpt_clean", DATA / "gpt_train"
+CAUSES = DATA / "causes"
 
 SAMPLES = Path(str(files("tracetui.samples")))
 VIM, VIM_FP16, SWEEP = SAMPLES / "vim_tiny", SAMPLES / "vim_tiny_fp16", SAMPLES / "topk_deit_sweep"
 
 OUTSIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Where recordings of other projects stand, which are test data but not ours to hand on."""
+PLANTED = OUTSIDE / "planted"
 PLACES = tuple(place.resolve() for place in (DATA, SAMPLES, OUTSIDE))  # one may be a link
 NOT_COPIED = (
     "broken", "public", "chrome/hta_trace_diff", "chrome/kineto_samples", "chrome/forms/amd_mi250_rocm",

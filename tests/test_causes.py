@@ -4,20 +4,18 @@ import gc
 import sys
 import time
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import polars as pl
 import pytest
 from fake_torch import FakeTorch
+from judged import found_in
 from made_run import HGEMM, SGEMM, Made, facts_of, finding, silent
 from msgspec.structs import replace as replaced
-from sample_runs import run_of
+from sample_runs import CAUSES, run_of
 
 from tracetui.analysis.attribution.place import launching_rows, lines
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.core.finding import Findings
-from tracetui.analysis.findings.engine import find
 from tracetui.analysis.gpu.sampled_steps import what_takes_longer
 from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.report.findings import finding_row
@@ -87,15 +85,9 @@ RECORDED = (
 """Recordings on an H100 of programs with a planted fault: finding, and what it must say."""
 
 
-@cache
-def found_in(name: str) -> Findings:
-    """All findings of one of these recordings."""
-    return find(Facts(run_of(f"causes/{name}")))
-
-
 @pytest.mark.parametrize(("name", "rule", "said"), RECORDED, ids=[name for name, *_ in RECORDED])
 def test_a_recorded_fault_is_named_first_with_its_place(name: str, rule: str, said: tuple[str, ...]) -> None:
-    mine = found_in(name).found[0]
+    mine = found_in(CAUSES / name).found[0]
     assert mine.id == rule
     text = "\n".join([mine.title, *printed(finding_row(mine))])
     assert all(part in text for part in said), text
@@ -113,19 +105,19 @@ AMONG_THREE = (
 
 @pytest.mark.parametrize(("name", "rule", "said"), AMONG_THREE, ids=[name for name, *_ in AMONG_THREE])
 def test_a_recorded_fault_is_named_with_its_place_among_three(name: str, rule: str, said: tuple[str, ...]) -> None:
-    (mine,) = (each for each in found_in(name).found[:3] if each.id == rule)
+    (mine,) = (each for each in found_in(CAUSES / name).found[:3] if each.id == rule)
     text = "\n".join([mine.title, *printed(finding_row(mine))])
     assert all(part in text for part in said), text
 
 
 def test_what_moves_data_is_not_also_told_to_do_so_faster() -> None:
-    findings = found_in("tabular")
+    findings = found_in(CAUSES / "tabular")
     (mine,) = (each for each in findings.suppressed if each.by == "F11")
     assert mine.finding.id == "K2"
 
 
 def test_what_a_step_draws_on_the_cpu_is_told_with_its_line() -> None:
-    (mine,) = (each for each in found_in("ddpm").found if each.id == "S31")
+    (mine,) = (each for each in found_in(CAUSES / "ddpm").found if each.id == "S31")
     text = "\n".join([mine.title, *printed(finding_row(mine))])
     assert "what aten::randn does on the CPU" in text
     assert "ddpm.py(58): draw_noise, line 61" in text
@@ -140,12 +132,12 @@ def test_sampled_steps_that_sampling_made_longer_are_no_clean_steps(monkeypatch:
 
 
 def test_a_compiled_program_that_keeps_the_gpu_busy_gets_no_advice() -> None:
-    assert {each.id for each in found_in("gpt").found} <= {"T1", "T2", "V7", "V8"}
+    assert {each.id for each in found_in(CAUSES / "gpt").found} <= {"T1", "T2", "V7", "V8"}
 
 
 @pytest.mark.parametrize("name", ["anomaly", "gqa_mask"])
 def test_nothing_is_invented_in_mended_programs(name: str) -> None:
-    found = found_in(f"{name}_mended").found
+    found = found_in(CAUSES / f"{name}_mended").found
     assert not {each.id for each in found} & {"S28", "S29", "S30", "S31", "S32", "S33", "F21", "F22", "F23"}
 
 

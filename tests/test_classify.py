@@ -1,5 +1,6 @@
 """What an event is, by category, process, arguments and name: held against a plain reading, event by event."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -217,3 +218,22 @@ def test_work_of_a_labelled_process_is_on_its_device() -> None:
         ("device", "memcpy", 3, 4),
         ("device", "synchronization", 3, 0),
     ]
+
+
+def test_what_is_kept_of_names_changes_no_answer(monkeypatch):
+    """Neither before a name was asked about, nor after, nor where there are too many to keep."""
+    names = [f"kept name {number}" for number in range(12)]
+    codes = categories.encode(names)
+    by_code = dict(zip(codes.tolist(), names, strict=True))
+    null = np.full(1, categories.NULL_CODE, np.uint32)
+    monkeypatch.setattr(categories, "KEPT", 5)
+    monkeypatch.setattr(categories, "_MOST_KEPT", 6)
+    monkeypatch.setattr(categories, "_TEXTS", {})
+    monkeypatch.setattr(categories, "_MATCHES", {})
+    for asked in (codes[:2], codes[1:5], codes, codes[4:9], codes[8:], np.concatenate((codes[::-3], null)), null[:0]):
+        told = [by_code.get(code) for code in asked.tolist()]
+        assert categories.texts(asked) == {code: by_code[code] for code in sorted(asked.tolist()) if code in by_code}
+        for pattern in ("[02468]$", "1"):
+            expected = [name is not None and re.search(pattern, name) is not None for name in told]
+            assert categories.matching(asked, pattern).tolist() == expected
+    assert 0 < len(categories._TEXTS) < 12

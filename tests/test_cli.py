@@ -485,7 +485,7 @@ def alone(place: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """`tracetui` without a command, without a terminal."""
     command = [sys.executable, "-m", "tracetui.app"]
     given = {**os.environ, "TRACETUI_NO_STATE": "", **environment}
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=place, env=given)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=place, env=given)
 
 
 def test_alone_it_lists_what_there_is(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -539,7 +539,7 @@ def bash(line: str, cwd=None) -> list[str]:
     words += [""] if line.endswith(" ") else []
     code = COMPLETE.format(script=script("bash"), words=" ".join(map(shlex.quote, words)), at=len(words) - 1)
     done = subprocess.run(
-        ["bash", "--norc", "-c", code], capture_output=True, text=True, check=True, cwd=cwd, timeout=30
+        ["bash", "--norc", "-c", code], capture_output=True, text=True, check=True, cwd=cwd, timeout=120
     )
     assert not done.stderr
     return [word for word in done.stdout.split("\n") if word]

@@ -120,7 +120,7 @@ def shows(tree: Path, command: str, shown: str) -> None:
     }
     if "open " not in command:
         done = subprocess.run(
-            ["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60, cwd=tree.parent,
+            ["sh", "-c", command], capture_output=True, text=True, check=False, timeout=120, cwd=tree.parent,
             env=os.environ | environment,
         )  # fmt: skip
         assert [line for line in shown.splitlines() if line not in done.stdout] == [], done.stdout + done.stderr

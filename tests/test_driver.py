@@ -17,6 +17,7 @@ from fcntl import ioctl
 from types import SimpleNamespace
 
 import pytest
+from programs import PATIENCE_SECONDS
 from sample_runs import FP32
 
 from tracetui.app.terminal import driver as terminal
@@ -44,7 +45,6 @@ from pathlib import Path
 
 from pyte_screen import RECORDED, Emulator
 
-PATIENCE_SECONDS = 40
 HIDDEN = ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TMUX", "COLUMNS", "LINES")
 """What would tell the program something else than the pseudo-terminal does; pytest-xdist sets the last two."""
 QUIET_SECONDS = 0.3
@@ -359,8 +359,6 @@ class Session:
         self.process = subprocess.Popen(
             [sys.executable, "-c", RECORDED, str(self.raw), str(self.typed), "open", "--driver", "cells", *arguments],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-            # a test run that was started by nohup, or in the background, would hand down what it ignores
-            preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGQUIT)],
             env={**clean, "TERM": "xterm-256color", **environment},
         )  # fmt: skip
         self.slave = slave

@@ -5,8 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +27,7 @@ from machine_trees import (
     write,
     x86,
 )
+from programs import PATIENCE_SECONDS, eventually, is_running
 
 from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import recording as machine
@@ -323,21 +323,10 @@ def test_tools_off_path_are_found_and_asked(tmp_path: Path) -> None:
     assert version_numbers("2025.3.2") > version_numbers("2024.10") > version_numbers(None)
 
 
-PATIENCE_S = 60
-"""The longest wait for what is to happen; only a fault takes so long."""
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.01)
-
-
 def test_a_command_never_raises() -> None:
     assert run_command(["/no/such/program"], 1.0).code is None
     assert run_command([sys.executable, "-c", "import time; time.sleep(9)"], 0.2).code is None
-    assert run_command([sys.executable, "-c", "print('a'); raise SystemExit(3)"], PATIENCE_S) == Ran(3, "a\n")
+    assert run_command([sys.executable, "-c", "print('a'); raise SystemExit(3)"], PATIENCE_SECONDS) == Ran(3, "a\n")
 
 
 def test_a_sampler_samples_survives_errors_and_stops() -> None:
@@ -354,10 +343,10 @@ def test_a_sampler_samples_survives_errors_and_stops() -> None:
 
     sampler = Sampler(take, interval_s=0.005)
     sampler.start()
-    assert ten.wait(PATIENCE_S)
+    assert ten.wait(PATIENCE_SECONDS)
     sampler.stop()
     assert sampler._thread is not None
-    sampler._thread.join(PATIENCE_S)
+    sampler._thread.join(PATIENCE_SECONDS)
     assert not sampler._thread.is_alive(), "nothing is taken any more"
     samples = sampler.stop()
     assert samples == [n for n in range(1, len(calls) + 1) if n % 3]
@@ -407,7 +396,7 @@ def test_watching_a_jetson_merges_tegrastats(tmp_path: Path) -> None:
     (tree / "usr/bin/tegrastats").chmod(0o755)
     watch = machine.Watch(0.02, root=tree, runner=tools)
     watch.start()
-    wait_for(lambda: any("tegrastats" in sample["sources"] for sample in watch.samples))
+    eventually(lambda: any("tegrastats" in sample["sources"] for sample in watch.samples))
     sample = next(sample for sample in watch.stop() if "tegrastats" in sample["sources"])
     assert (sample["emc"]["rate_hz"], sample["emc"]["load_percent"]) == (2133 * MHZ, 12.0)
     assert sample["emc"]["cap_hz"] == 3199 * MHZ
@@ -453,7 +442,7 @@ def test_watching_a_desktop_keeps_one_nvidia_smi(tmp_path: Path) -> None:
 def test_lines_of_a_program_end_with_it() -> None:
     # not told to flush: only a terminal makes it write at once
     lines = Lines([sys.executable, "-c", "import time; print('one'); print('two'); time.sleep(600)"])
-    wait_for(lambda: len(lines.last(600)) == 2)
+    eventually(lambda: len(lines.last(600)) == 2)
     assert lines.last(600) == ["one", "two"]
     assert lines.last(0) == []
     process = lines._process
@@ -474,16 +463,8 @@ def test_the_program_that_prints_ends_with_a_killed_parent(tmp_path: Path) -> No
         "pathlib.Path(sys.argv[1]).write_text(str(lines._process.pid))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    subprocess.run([sys.executable, "-c", script, str(note)], check=False, timeout=PATIENCE_S)
-    stat = Path("/proc") / note.read_text() / "stat"
-
-    def has_ended() -> bool:
-        try:
-            return stat.read_text().rpartition(")")[2].split()[0] == "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-
-    wait_for(has_ended)
+    subprocess.run([sys.executable, "-c", script, str(note)], check=False, timeout=PATIENCE_SECONDS)
+    eventually(lambda: not is_running(int(note.read_text())))
 
 
 def test_a_state_is_what_the_manifest_understands(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import importlib.util
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import PATIENCE_SECONDS, started
 from sample_runs import DATA
 
 from tracetui.app.cli.commands.mcp import READING, Tools, _answering
@@ -108,14 +110,13 @@ def test_recording_stays_below_the_given_paths(tmp_path) -> None:
 
 @needs_sdk
 def test_ctrl_c_ends_it_while_it_listens() -> None:
-    program = "import threading, os, signal; from tracetui.app.cli.main import script;"
-    program += "threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT)).start(); script()"
-    words = [sys.executable, "-c", program, "mcp", str(RUN)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        try:
-            process.wait(60)
-        finally:
-            process.kill()
+    words = [sys.executable, "-c", "from tracetui.app.cli.main import script; script()", "mcp", str(RUN)]
+    with started(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        process.stdin.flush()
+        assert b'"id":1' in process.stdout.readline().replace(b" ", b"")
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE_SECONDS)
 
 
 @needs_sdk

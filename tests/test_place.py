@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from sample_runs import FP16, OUTSIDE, SWEEP, VIM, run_of
+from judged import found_in
+from reported import opened
+from sample_runs import FP16, PLANTED, SWEEP, VIM, run_of
 
 from tracetui.analysis.attribution.place import (
     BACKWARD,
@@ -20,8 +22,6 @@ from tracetui.analysis.attribution.place import (
 )
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.core.finding import Finding
-from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.kernels import kernel_groups, kernels
 from tracetui.analysis.report.findings import finding_row
@@ -29,7 +29,6 @@ from tracetui.analysis.selection import select
 from tracetui.app.reports.finding_words import places as printed
 from tracetui.parsers import Trace, open_path
 
-PLANTED = OUTSIDE / "planted"
 OF_STACKS = "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz"
 
 
@@ -126,16 +125,11 @@ FAULTS = (
 """Recording, finding, and what it must say."""
 
 
-def _found(folder: Path, rules: dict[str, Rule] | None = None) -> list[Finding]:
-    return list(find(Facts(open_path(folder)), rules=rules).found)
-
-
 @pytest.mark.skipif(not PLANTED.exists(), reason="the planted faults are not at hand")
 @pytest.mark.parametrize(("name", "rule", "said"), FAULTS, ids=[name for name, *_ in FAULTS])
 def test_a_planted_fault_is_named_with_its_place(name: str, rule: str, said: tuple[str, ...]) -> None:
-    mine = [finding for finding in _found(PLANTED / name) if finding.id == rule]
-    assert len(mine) == 1
-    text = "\n".join([mine[0].title, *printed(finding_row(mine[0]))])
+    (mine,) = (finding for finding in found_in(PLANTED / name).found if finding.id == rule)
+    text = "\n".join([mine.title, *printed(finding_row(mine))])
     assert all(part in text for part in said), text
 
 
@@ -144,7 +138,8 @@ def test_a_planted_fault_is_named_with_its_place(name: str, rule: str, said: tup
                          ids=lambda path: path.name)  # fmt: skip
 def test_nothing_is_invented_where_nothing_is_repeated(path: Path) -> None:
     modes = () if path.name == "blocking" else ("S32",)
-    assert not _found(path, {id: all_rules()[id] for id in ("S29", "S30", "S31", "F21", "F22", *modes)})
+    rules = {id: all_rules()[id] for id in ("S29", "S30", "S31", "F21", "F22", *modes)}
+    assert not find(Facts(opened(path)), rules=rules).found
 
 
 @pytest.mark.skipif(not PLANTED.exists(), reason="the planted faults are not at hand")

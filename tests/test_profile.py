@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from chosen import pairs
+from programs import PATIENCE_SECONDS, eventually, is_running, started
 from sample_runs import recorded
 
 from tracetui.analysis.findings.core import program
@@ -166,22 +167,13 @@ def test_an_earlier_run_is_not_overwritten(nsys, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path, number):
     marker = tmp_path / "pid"
-    command = ["sh", "-c", f"echo $$ > {marker}; exec sleep 60"]
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from tracetui.app.cli.main import script; script()",
-            *("profile", "--tool", "nsys", "--output", str(tmp_path / "out"), "--", *command),
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 30
-    while not (marker.exists() and marker.read_text().strip()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    command = ["sh", "-c", f"echo $$ > {marker}; exec sleep 6000"]
+    program = [sys.executable, "-c", "from tracetui.app.cli.main import script; script()"]
+    words = ["profile", "--tool", "nsys", "--output", str(tmp_path / "out"), "--", *command]
+    with started([*program, *words], stderr=subprocess.PIPE, text=True) as process:
+        eventually(lambda: marker.exists() and marker.read_text().strip())
+        process.send_signal(number)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert "interrupted" in said
     manifest = run_manifest.load(tmp_path / "out")
@@ -191,19 +183,11 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path
         os.kill(int(marker.read_text()), 0)
 
 
-def runs(pid: int) -> bool:
-    """Returns whether a process runs; one that has ended and that nobody asked about does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 LEAVES = {
-    "a job in the background": "sleep 60 & echo $! >> {0}; (exec sleep 60) & echo $! >> {0}; ",
-    "one that ignores signals": "(trap '' TERM INT HUP; exec sleep 60) & echo $! >> {0}; sleep 60 & echo $! >> {0}; ",
-    "a session of its own": "setsid sh -c 'echo $$ >> {0}; exec sleep 60' & setsid sh -c 'echo $$ >> {0}; sleep 60' & ",
-    "a grandchild of nobody": "(setsid sh -c 'trap \"\" TERM; sleep 60 & echo $! >> {0}; echo $$ >> {0}; wait' &) ; ",
+    "a job in the background": "sleep 99 & echo $! >> {0}; (exec sleep 99) & echo $! >> {0}; ",
+    "one that ignores signals": "(trap '' TERM INT HUP; exec sleep 99) & echo $! >> {0}; sleep 99 & echo $! >> {0}; ",
+    "a session of its own": "setsid sh -c 'echo $$ >> {0}; exec sleep 99' & setsid sh -c 'echo $$ >> {0}; sleep 99' & ",
+    "a grandchild of nobody": "(setsid sh -c 'trap \"\" TERM; sleep 99 & echo $! >> {0}; echo $$ >> {0}; wait' &) ; ",
 }
 
 
@@ -215,7 +199,7 @@ def test_what_a_program_left_ends_with_it(tmp_path, monkeypatch, leaves, ends):
     monkeypatch.setattr(process, "PATIENCE_S", 0.3)
     marker = tmp_path / "pids"
     both = f'while [ "$(wc -w < {marker})" -lt 2 ]; do sleep 0.02; done; '
-    last = {"asked": "sleep 60; true", "by itself": both + "exit 7", "asked, and its leader is gone": "exec sleep 60"}
+    last = {"asked": "sleep 600; true", "by itself": both + "exit 7", "asked, and its leader is gone": "exec sleep 600"}
 
     def tick():
         if ends != "by itself" and marker.exists() and len(marker.read_text().split()) == 2:
@@ -229,21 +213,19 @@ def test_what_a_program_left_ends_with_it(tmp_path, monkeypatch, leaves, ends):
             process.run(command, tmp_path / "log.txt", tick)
     pids = [int(pid) for pid in marker.read_text().split()]
     assert len(pids) == 2
-    assert not any(runs(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
 
 
 def test_nothing_outlives_a_tracetui_that_is_killed(nsys, tmp_path, monkeypatch):
     monkeypatch.setenv("TRACETUI_EXPORT", "1")
     marker = tmp_path / "pids"
-    script = f"setsid sh -c 'echo $$ >> {marker}; exec sleep 60' & echo $$ >> {marker}; exec sleep 60"
+    script = f"setsid sh -c 'echo $$ >> {marker}; exec sleep 600' & echo $$ >> {marker}; exec sleep 600"
     words = ["profile", "--tool", "nsys", "--output", str(tmp_path / "out"), "--", "sh", "-c", script]
     begin = "from tracetui.collectors import process; process.PATIENCE_S = 0.3; "
     program = begin + f"from tracetui.app.cli.main import main; main({words!r})"
-    started = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
-    assert eventually(lambda: marker.exists() and len(marker.read_text().split()) == 2)
-    started.kill()
-    started.wait()
-    assert eventually(lambda: not any(runs(int(pid)) for pid in marker.read_text().split()))
+    with started([sys.executable, "-c", program], stderr=subprocess.DEVNULL):
+        eventually(lambda: marker.exists() and len(marker.read_text().split()) == 2)
+    eventually(lambda: not any(is_running(int(pid)) for pid in marker.read_text().split()))
     said = [str(line) for line in open_path(tmp_path / "out.partial", cache=False).warnings]
     assert any("this run was cut off: tracetui was killed, or its machine failed" in line for line in said)
 
@@ -259,17 +241,9 @@ def test_a_program_ends_with_the_keeper_that_is_killed(tmp_path):
             os.kill(parent, signal.SIGKILL)
 
     assert (
-        process.run(["sh", "-c", f"echo $$ > {marker}; exec sleep 60"], tmp_path / "log.txt", tick) == -signal.SIGKILL
+        process.run(["sh", "-c", f"echo $$ > {marker}; exec sleep 600"], tmp_path / "log.txt", tick) == -signal.SIGKILL
     )
-    assert eventually(lambda: not runs(int(marker.read_text())))
-
-
-def eventually(holds) -> bool:
-    """Waits until something holds, for at most half a minute."""
-    deadline = time.monotonic() + 30
-    while not (held := holds()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return held
+    eventually(lambda: not is_running(int(marker.read_text())))
 
 
 def test_a_run_under_way_says_so(tmp_path):
@@ -315,8 +289,8 @@ def test_how_a_program_ended_is_told(tmp_path):
 
 def test_a_run_that_takes_too_long_is_ended(nsys, tmp_path):
     begun = time.monotonic()
-    outcome = profiled(tmp_path, "sleep", "60", timeout_s=0.5)
-    assert time.monotonic() - begun < 30
+    outcome = profiled(tmp_path, "sleep", "600", timeout_s=0.5)
+    assert time.monotonic() - begun < 600, "the program did not end by itself"
     assert outcome.status == "failed"
     assert "had not ended after 0.5 s (--timeout)" in outcome.problems[0]
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import polars as pl
 import pytest
+from programs import eventually
 from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
@@ -362,10 +363,12 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]
 
 def answered(sampler: Sampler, folder: Path, *, gone: bool = False) -> dict[str, Any]:
     """What the sampler answers a child that waits; or waits until it takes its answer away."""
-    until = time.monotonic() + 30
-    while (folder / ANSWER).exists() == gone and time.monotonic() < until:
+
+    def has_answered() -> bool:
         sampler.look(Tick("torch", PHASE, pid=None if gone else os.getpid()))
-        time.sleep(0.01)
+        return (folder / ANSWER).exists() != gone
+
+    eventually(has_answered)
     return {} if gone else json.loads((folder / ANSWER).read_text())
 
 

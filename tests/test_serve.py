@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from programs import PATIENCE_SECONDS, eventually, started
 from sample_runs import FP32
 
 from tracetui.app.cli.commands import serve
@@ -55,18 +56,18 @@ def served():
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "tracetui.app", "serve", str(FP32), "--port", str(port), "--tab", "kernels"]
     environment = {**os.environ, "SSH_CONNECTION": "1 2 3 4"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
+    with started(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         said = re.search(rf"http://localhost:{port}/\?(token=\S+) shows it", process.stdout.readline())
         assert said is not None
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
+
+        def listens() -> bool:
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        eventually(listens)
         yield f"http://127.0.0.1:{port}", said[1], process.pid
         process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize(("message", "is_one"), [
@@ -116,7 +117,7 @@ def test_a_port_that_is_taken_is_one_clear_line(capsys) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "tracetui.app", "serve", str(FP32), "--host", "127.0.0.1", "--port", str(port)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "in use; --port takes another one" in done.stderr
@@ -219,7 +220,7 @@ def test_a_browser_that_takes_nothing_more_gives_its_place_back(served) -> None:
 
 
 async def until(socket, words: str) -> None:
-    seen, deadline = "", time.monotonic() + 40
+    seen, deadline = "", time.monotonic() + PATIENCE_SECONDS
     while words not in seen:
         message = await socket.receive(timeout=max(deadline - time.monotonic(), 0.1))
         assert message.data is not None, seen[-2000:]

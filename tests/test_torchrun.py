@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fake_torch import FakeTorch
+from programs import PATIENCE_SECONDS, started
 
 from tracetui.app.cli.main import main
 from tracetui.collectors import jobs, profiler_commands, torchrun
@@ -334,11 +335,10 @@ except KeyboardInterrupt:
 
 def test_a_rank_that_waits_for_one_that_failed_is_freed() -> None:
     words = [sys.executable, "-c", WAITING, str(Path(ranks.__file__).parents[1])]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    with started(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "waits\n"
         process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=30)[0] == "freed\n"
+        assert process.communicate(timeout=PATIENCE_SECONDS)[0] == "freed\n"
 
 
 def test_what_torchrun_cannot_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,11 @@ import stat
 import subprocess
 import sys
 import threading
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from programs import PATIENCE_SECONDS, eventually, started
 from sample_runs import recorded
 
 from tracetui.app.cli import headless
@@ -106,10 +107,11 @@ def test_an_interrupted_writer_leaves_nothing(tmp_path: Path) -> None:
 def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path: Path) -> None:
     """Not what another one writes just now, nor a folder that only has such a name."""
     held = "import sys,time; from pathlib import Path; from tracetui.parsers.written import scratch\n"
-    held += f"with scratch(Path({str(tmp_path)!r})) as own: print(own, flush=True); time.sleep(60)"
-    writers = [subprocess.Popen([sys.executable, "-c", held], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    killed, at_work = (Path((writer.stdout or sys.stdin).readline().strip()) for writer in writers)
-    try:
+    held += f"with scratch(Path({str(tmp_path)!r})) as own: print(own, flush=True); time.sleep(600)"
+    with ExitStack() as stack:
+        words = [sys.executable, "-c", held]
+        writers = [stack.enter_context(started(words, stdout=subprocess.PIPE, text=True)) for _ in range(2)]
+        killed, at_work = (Path(writer.stdout.readline().strip()) for writer in writers)
         writers[0].kill()
         writers[0].wait()
         (killed / "half.json").write_text("{")
@@ -123,10 +125,6 @@ def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path: Path) -> Non
         assert not killed.exists()
         assert at_work.exists()
         assert link.is_symlink()
-    finally:
-        for writer in writers:
-            writer.kill()
-            writer.communicate()
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
@@ -161,7 +159,7 @@ def test_standard_output_redirected_to_a_file_is_written_through(tmp_path: Path)
         "from pathlib import Path; from tracetui.parsers import written as w; w.write_text(Path('/dev/stdout'), 'a')"
     )
     with (tmp_path / "out").open("w") as out:
-        subprocess.run([sys.executable, "-c", program], stdout=out, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True, timeout=120)
     assert (tmp_path / "out").read_text() == "a"
 
 
@@ -177,12 +175,10 @@ def test_a_signal_leaves_nothing_half_written(tmp_path: Path, number: int) -> No
     os.mkfifo(pipe := tmp_path / "pipe")  # nobody reads it, so that writing waits
     words = ["report", str(recorded(TRACE)), "--section", "overview", "--no-cache", "--output", str(pipe)]
     program = "from tracetui.app.cli.main import script; script()"
-    process = subprocess.Popen([sys.executable, "-c", program, *words], env={**os.environ, "TMPDIR": str(tmp_path)})
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".tracetui-*/*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(number)
-    assert process.wait(60) == 128 + number
+    with started([sys.executable, "-c", program, *words], env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
+        eventually(lambda: list(tmp_path.glob(".tracetui-*/*")))
+        process.send_signal(number)
+        assert process.wait(PATIENCE_SECONDS) == 128 + number
     assert left(tmp_path) == ["pipe"]
 
 
@@ -219,7 +215,7 @@ def test_a_command_outlives_its_terminal_if_that_was_asked_for() -> None:
     )
     for ignored, code in (True, 0), (False, 129):
         ignores = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
-        ended = subprocess.run([sys.executable, "-c", program, "doctor"], check=False, timeout=60, preexec_fn=ignores)
+        ended = subprocess.run([sys.executable, "-c", program, "doctor"], check=False, timeout=120, preexec_fn=ignores)
         assert ended.returncode == code
 
 

@@ -150,7 +150,7 @@ def test_damage_is_one_line_or_fewer_events(path: Path) -> None:
     content = gzip.decompress(recorded(TENSORFLOW).read_bytes())
     chance = random.Random(3)
     read = 0
-    for _ in range(60):
+    for _ in range(30):  # and `fuzz` damages such files in every run
         damaged = bytearray(content)
         for _ in range(chance.choice((1, 5, 50))):
             damaged[chance.randrange(20, len(damaged))] = chance.choice((0, 255, chance.randrange(256)))
@@ -162,4 +162,4 @@ def test_damage_is_one_line_or_fewer_events(path: Path) -> None:
         else:
             read += 1
             assert trace.device.height <= 3_894
-    assert read > 20
+    assert read > 10

@@ -12,6 +12,7 @@ import shared_analyses
 import textual.app
 import textual.pilot
 import textual.screen
+from programs import PATIENCE_SECONDS
 from rich.segment import Segment
 from textual import events
 from textual.app import App
@@ -25,7 +26,6 @@ from textual.timer import Timer
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
 
-PATIENCE_SECONDS = 60
 QUIET_LOOKS = 3
 """How often in a row no job must be seen until the screen counts as idle."""
 LONGEST_PAUSE_SECONDS = 1.0

@@ -18,14 +18,10 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint32]
 
 
-_KEPT = 4096
-"""The texts of a column with at most this many distinct names are cached: a few hundred kernels are used often."""
 _MANY = 1 << 18
 _SEEN: deque[tuple[Codes, NDArray[np.int64]]] = deque(maxlen=4)
 """The long columns that were asked about last, and the categories that occur in each. Holding a column keeps its memory
 from being used for another one, so that its address tells it."""
-_TEXTS: dict[int, str] = {}
-"""The text of a category; `categories` keeps the numbers valid for as long as the program runs."""
 
 
 def mapped(
@@ -33,7 +29,7 @@ def mapped(
 ) -> pl.Series:
     """A text for each row's name; `default` for null."""
     codes, limit, distinct = _codes(names)
-    words = pl.Series([*map(word, _texts(distinct)), default], dtype=pl.String)
+    words = pl.Series([*map(word, categories.texts_of(distinct)), default], dtype=pl.String)
     words = words if dtype is None else words.cast(dtype)
     place = np.full(limit + 1, distinct.size, np.int64)
     place[distinct] = np.arange(distinct.size)
@@ -43,7 +39,7 @@ def mapped(
 def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.bool_]:
     """Which rows have a name for which `predicate` holds; null never does."""
     codes, limit, distinct = _codes(names)
-    answers = [bool(predicate(name)) for name in _texts(distinct)]
+    answers = [bool(predicate(name)) for name in categories.texts_of(distinct)]
     if not any(answers):  # as with most questions: no row needs to be looked at
         return np.zeros(codes.size, np.bool_)
     table = np.zeros(limit + 1, np.bool_)
@@ -60,7 +56,7 @@ def numbered(
     limit = _above(physical)
     codes: Codes = (physical.fill_null(limit) if physical.null_count() else physical).to_numpy()
     distinct = _distinct(codes, limit)
-    words = [*map(word, _texts(distinct)), default]
+    words = [*map(word, categories.texts_of(distinct)), default]
     place = {text: number for number, text in enumerate(dict.fromkeys(words))}
     table = np.empty(limit + 1, np.int64)
     table[distinct] = [place[text] for text in words[:-1]]
@@ -71,7 +67,7 @@ def numbered(
 
 def distinct(names: pl.Series) -> list[str]:
     """The names that occur, each once, without null."""
-    return _texts(_codes(names)[2])
+    return categories.texts_of(_codes(names)[2])
 
 
 def _codes(names: pl.Series) -> tuple[Codes, int, NDArray[np.int64]]:
@@ -103,22 +99,6 @@ def _distinct(codes: Codes, limit: int) -> NDArray[np.int64]:
     present = np.zeros(limit + 1, np.bool_)
     present[codes] = True
     return np.flatnonzero(present[:limit])
-
-
-def _texts(distinct: NDArray[np.int64]) -> list[str]:
-    numbers: list[int] = distinct.tolist()
-    if len(numbers) > _KEPT:
-        return _decoded(distinct)
-    try:
-        return [_TEXTS[number] for number in numbers]
-    except KeyError:
-        _TEXTS.update(zip(numbers, _decoded(distinct), strict=True))
-        return [_TEXTS[number] for number in numbers]
-
-
-def _decoded(distinct: NDArray[np.int64]) -> list[str]:
-    texts: list[str] = categories.decode(distinct.astype(np.uint32)).cast(pl.String).to_list()
-    return texts
 
 
 def of_kinds(kind: pl.Series, *wanted: str) -> NDArray[np.bool_]:

@@ -128,7 +128,7 @@ def _steps_of(trace: Trace, rows: pl.DataFrame) -> pl.Series:
 
 def _named(trace: Trace, host_rows: pl.Series, *, steps: bool = False) -> pl.Series:
     """The names of host rows; null for null and for marks of steps."""
-    found: pl.Series = trace.host["name"].gather(host_rows.fill_null(0)).cast(pl.String).set(host_rows.is_null(), None)
+    found: pl.Series = trace.host["name"].gather(host_rows).cast(pl.String)
     if steps:
         marks = found.str.starts_with("ProfilerStep") | found.is_in(trace.steps["name"].implode())
         found = found.set(marks.fill_null(value=False), None)

@@ -157,14 +157,14 @@ class Tools:
         """
         self._roots = [path.resolve() for path in paths]
         self._cache = cache
-        self._open: dict[tuple[object, ...], tuple[Run, Config]] = {}
+        self._open: dict[tuple[object, ...], tuple[Run, Config, dict[object, Report]]] = {}
         self._lock = threading.Lock()
 
     def open(self, path: str = "", max_tokens: int = TOKENS) -> str:
         """Lists what may be read, or says what a recording or folder holds: tools, ranks, GPUs, steps, other runs."""
         if not path:
             return _written({"paths": [str(root) for root in self._roots]}, max_tokens)
-        run, _ = self._run(path)
+        run, _, _ = self._run(path)
         return _written(
             {
                 "path": str(run.path),
@@ -223,7 +223,7 @@ class Tools:
                 else "the report has " + (", ".join(row.key for row in rows) or "none")
             )
             raise UsageError(f"no finding {finding}; {why}")
-        _, config = self._run(path)
+        _, config, _ = self._run(path)
         return _written({"findings": found, "rule": as_json(all_rules()[found[0].id], config)}, max_tokens)
 
     def kernels(self, path: str, limit: int = ROWS, max_tokens: int = TOKENS) -> str:
@@ -254,7 +254,7 @@ class Tools:
                 for name, each in known.items()
             ]
             return _written({"frames": [known[frame]] if frame else names}, max_tokens)
-        run, config = self._run(path)
+        run, config, _ = self._run(path)
         answer = answer_of(run, run.main, sql, config, limit=limit)
         return _written(answer_json(answer, origin(run, run.main, sql)), max_tokens)
 
@@ -265,7 +265,7 @@ class Tools:
         from tracetui.analysis.report.diff import diff_report
         from tracetui.analysis.selection import Scope, select
 
-        (ours, config), (theirs, _) = self._run(a), self._run(b)
+        (ours, config, _), (theirs, _, _) = self._run(a), self._run(b)
         selections = [select(run.main, Scope()) for run in (ours, theirs)]
         found = diff_report(selections[0], selections[1], limit, (ours, theirs), config)
         return _written(replace(found, findings_checked=[], findings_silenced=[]), max_tokens)
@@ -298,11 +298,17 @@ class Tools:
         unknown = [name for name in sections or () if name not in SECTIONS]
         if unknown:
             raise UsageError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
-        run, config = self._run(path)
-        return report(run, sections=sections, limit=limit, config=config)
+        run, config, latest = self._run(path)
+        asked = sections if sections is None else tuple(sections), limit
+        found = latest.get(asked)
+        if found is None:
+            found = report(run, sections=sections, limit=limit, config=config)
+            latest.clear()
+            latest[asked] = found  # what findings rest on is asked for one after the other
+        return found
 
-    def _run(self, path: str) -> tuple[Run, Config]:
-        """A run that may be read, read anew if it changed."""
+    def _run(self, path: str) -> tuple[Run, Config, dict[object, Report]]:
+        """A run that may be read, read anew if it changed, and its latest report by what was asked."""
         from tracetui.analysis.findings.config import load
 
         place = self._inside(path)
@@ -317,7 +323,7 @@ class Tools:
                 run = headless.open_run([place], Request(cache=self._cache))
                 for file in run.files:
                     self._inside(str(file))
-                self._open[key] = run, load(place)
+                self._open[key] = run, load(place), {}
             return self._open[key]
 
     def _inside(self, path: str) -> Path:
