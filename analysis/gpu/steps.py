@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.names import rows_of
-from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
@@ -110,6 +110,7 @@ def extended(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tu
     return slots[0], slots[1], counts
 
 
+@kept
 def extent(trace: Trace) -> tuple[int, int] | None:
     """When the recording begins and ends, ns: its own span where the file tells it, and all events.
 
