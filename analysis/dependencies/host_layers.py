@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import parents_of
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.graph import Graph, launching_threads
 from tracetui.parsers import Trace, schema
 from tracetui.parsers.nesting import LaneClock, nearest
@@ -30,6 +30,7 @@ LOADING = re.compile(
 """Names that people give to ranges around ``next(loader)``."""
 
 
+@kept
 def loading_rows(trace: Trace) -> pl.DataFrame:
     """The loader's own events, else ranges named like `LOADING`: rows of `schema.HOST`."""
     rows = trace.host.filter(pl.col("kind") == "dataloader")
@@ -39,6 +40,7 @@ def loading_rows(trace: Trace) -> pl.DataFrame:
     return trace.host.filter(pl.Series(named) & (pl.col("kind") == "annotation"))
 
 
+@kept
 def loading_time(trace: Trace) -> Intervals:
     """When the host waits for the next batch."""
     rows = loading_rows(trace)

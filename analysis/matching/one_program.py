@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.base.remembered import kept_of_pair
+from tracetui.analysis.base.remembered import kept, kept_of_pair
 from tracetui.analysis.captures.observed_batch import batch_in_shapes
 from tracetui.analysis.selection import select
 from tracetui.parsers.names.kernel_key import key
@@ -100,6 +100,7 @@ def _gpu(trace: Trace, field: str) -> object | None:
     return next(iter(values)) if len(values) == 1 else None
 
 
+@kept
 def _batch(trace: Trace) -> int | None:
     if not trace.has_timeline or trace.host["input_shapes"].null_count() == trace.host.height:
         return None
@@ -111,6 +112,7 @@ def _words(grid: list[int] | None) -> str:
     return "unknown" if grid is None else "x".join(map(str, grid))
 
 
+@kept
 def _launches(trace: Trace) -> pl.DataFrame:
     """Time by kernel and size of launch: key, name, grid, block, ns."""
     rows = trace.device.lazy().select("kind", "name", "grid", "block", "duration")

@@ -294,6 +294,7 @@ class Optimizer(Struct, frozen=True):
         return int((self.end - self.start).sum())
 
 
+@kept
 def optimizer(facts: Facts) -> Optimizer | None:
     """The ranges around optimizer steps and their launches; None without such a range.
 
