@@ -248,8 +248,7 @@ def too_short(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     share = 100 * float(short.mean())
     if share <= limits.share_percent or short.sum() < LEAST_SHORT:
         calls = facts.trace.host.filter(pl.col("kind").is_in(["operator", "runtime", "driver"]))["duration"].to_numpy()
-        least = min(durations.min(), calls.min(initial=ALL_LONG_NS))
-        if min(durations.size, calls.size) < ENOUGH or least < ALL_LONG_NS:
+        if min(durations.size, calls.size) < ENOUGH or (least := min(durations.min(), calls.min())) < ALL_LONG_NS:
             return None
         many = words.count(durations.size + calls.size)
         return Finding(

@@ -217,7 +217,7 @@ def _name_and_capability(facts: Facts) -> Finding | None:
         return _misnamed(f"The GPU has {has} as recorded, and {held} of it were in use", "memory", held, has)
     names = {device.id: device.name for device in reversed(facts.trace.info.devices) if device.name}
     for device in facts.trace.info.devices:
-        if device.id in used and device.name not in (None, first := names[device.id]):
+        if device.id in used and device.name not in (None, first := names.get(device.id)):
             told = f"GPU {device.id} is called {first} and {device.name}"
             return _misnamed(told, "name", device.name, first)
     for device in facts.trace.info.devices:
