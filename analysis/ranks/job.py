@@ -208,7 +208,7 @@ FAR_NS = 60_000_000_000
 
 
 def _distant(fitted: pl.DataFrame, present: Sequence[RankSummary]) -> tuple[int, ...]:
-    """The ranks, fewer than half, whose recordings lie so far from the others' that another run is likelier."""
+    """The ranks, half of them at most, whose recordings lie so far from the others' that another run is likelier."""
     known = fitted.filter([one.absolute for one in present]).drop_nulls("offset_ns")
     middle = pl.col("offset_ns").quantile(0.5, "higher")
     return tuple(known.filter((pl.col("offset_ns") - middle).abs() > FAR_NS)["rank"].sort().to_list())

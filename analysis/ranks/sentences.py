@@ -93,7 +93,7 @@ def distant_words(job: Job) -> str:
     offset = job.clocks["offset_ns"]
     return (
         f"{_ranks(job.distant).capitalize()} may be of another run: recorded"
-        f" {format_ns(float(offset.max() - offset.min()))} from the others, unless clocks of hosts differ so much."  # type: ignore[operator]
+        f" {format_ns(float(offset.max() - offset.min()))} from the others, unless clocks of hosts differ so much."  # type: ignore[operator, arg-type]
     )
 
 
