@@ -207,19 +207,21 @@ def _narrow(depth: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int16]:
 
 _MANY = 8
 """From one row in so many on, all rows together find their ancestors faster than each of these climbs to its own."""
+_HIGH = 256
+"""And where some have to climb further than this: a thread may nest tens of thousands of calls."""
 
 
 def nearest(parent: Ints, wanted: Bools, rows: Ints) -> Ints:
     """For each of `rows`, the row itself or its closest ancestor for which `wanted` is true, or -1."""
-    if rows.size * _MANY > parent.size:
-        above = np.append(np.where(wanted, np.arange(parent.size), parent), NONE)  # the last row is no row's
-        while ((further := above[above]) != above).any():
-            above = further
-        return above[rows]
     found: Ints = rows.copy()
     live = np.flatnonzero(found >= 0)
-    while live.size:
+    for _ in range(_HIGH if rows.size * _MANY <= parent.size else 0):
         live = live[~wanted[found[live]]]
         found[live] = parent[found[live]]
         live = live[found[live] >= 0]
+    if live.size:
+        above = np.append(np.where(wanted, np.arange(parent.size), parent), NONE)  # the last row is no row's
+        while ((further := above[above]) != above).any():
+            above = further
+        found[live] = above[found[live]]
     return found

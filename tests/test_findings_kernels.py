@@ -15,6 +15,7 @@ from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.core.finding import HEADLINE, Finding, Findings
 from tracetui.analysis.findings.gpu.kernel_facts import ncu_command, speedup_ceiling
 from tracetui.parsers import open_path
+from tracetui.parsers.ncu.native import unit_of
 from tracetui.parsers.runs.run import Run
 from tracetui.parsers.trace import Trace
 
@@ -92,7 +93,7 @@ def ncu(path: Path, rows: list[tuple[Kernel, dict[str, float]]], capability: str
     head = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size",
             "Grid Size", "Device", "CC", *names]  # fmt: skip
     units = [""] * 11 + [
-        ("ns" if "duration" in name else "%" if ".pct" in name or "pct_of" in name else "") for name in names
+        ("ns" if "duration" in name else "%" if ".pct" in name or "pct_of" in name else unit_of(name)) for name in names
     ]
     lines = [head, units]
     for number, (kernel, metrics) in enumerate(rows):
@@ -467,6 +468,10 @@ def test_g1_near_the_limit(tmp_path: Path) -> None:
         path = chrome(tmp_path / "a.json", [Kernel(MUL, 50)], memory=(size // 2, int(size * part)))
         found = said(judged(run_of(path), "G1"))["G1"]
         assert (found.severity, found.title) == (severity, f"Memory peaks at {100 * part:.1f} % of the GPU's memory")
+    path = chrome(tmp_path / "e.json", [Kernel(MUL, 50)], memory=(size // 2, 2 * size))
+    assert not judged(run_of(path), "G1").found
+    told = said(judged(run_of(path), "V15"))["V15"]
+    assert told.title == "The GPU has 140.0 GiB as recorded, and 280.0 GiB of it were in use"
     path = chrome(tmp_path / "b.json", [Kernel(MUL, 50)], memory=(size // 2, int(size * 0.8)))
     assert not judged(run_of(path), "G1").found
     assert "profile_memory" in abstained(judged(run_of(chrome(tmp_path / "c.json", [Kernel(MUL, 5)])), "G1"))["G1"]

@@ -228,6 +228,9 @@ def test_a_gpu_of_another_capability_than_its_name_or_its_kernels(recording: Rec
     )
     assert "ran sm90_xmma_" in fires("V15", on("NVIDIA A100-SXM4-80GB", "8.0")).title
     assert "table" in abstains("V15", on("a GPU of tomorrow", "9.0"))  # no kernel needs more
+    twice = (*trace.info.devices, *(replace(gpu, name="NVIDIA A100") for gpu in trace.info.devices))
+    found = fires("V15", facts(replace(trace, info=replace(trace.info, devices=twice))))
+    assert found.title == "GPU 0 is called NVIDIA H200 and NVIDIA A100"
 
 
 def test_recordings_within_physics(recording: Recording):

@@ -332,6 +332,20 @@ def test_times_in_seconds_are_told_by_launches_that_take_none(tmp_path, unit: fl
     assert ("Write times in µs" in found.advice) is told
 
 
+@pytest.mark.parametrize(("unit", "told"), [(1.0, False), (1000.0, True)])
+def test_times_in_nanoseconds_are_told_by_calls_that_all_take_long(tmp_path, unit: float, told: bool):
+    file = ChromeFile()
+    for at in range(0, 2200, 20):
+        file.launch("k", (at * unit, (at + 5) * unit), ((at + 10) * unit, (at + 12.5) * unit))
+    found = facts(file.write(tmp_path / "a.json"))
+    if told:
+        assert (
+            fires("V22", found).title == "None of 220 kernels and calls takes less than 2.500 ms: times are not in µs"
+        )
+    else:
+        assert silent("V22", found)
+
+
 def test_kernels_before_their_launch(tmp_path, recording: Recording):
     file = ChromeFile()
     for at in range(0, 1000, 100):

@@ -302,12 +302,16 @@ def test_a_failed_pass_leaves_the_duration_unknown(read: Callable[..., Trace]) -
 def test_numbers_of_a_german_machine(read: Callable[..., Trace]) -> None:
     trace = read(
         ncu_file.long_table(
-            [(0, "k", "s", "Duration", "us", "12,5"), (0, "k", "s", "Elapsed Cycles", "cycle", "1.234.567"),
+            [(0, "k", "s", "Duration", "us", "12,5"), (0, "k", "s", "Executed Instructions", "inst", "1.234.567"),
              (0, "k", "s", "Threads", "thread", "9.600"), (0, "k", "s", "L2 Hit Rate", "%", "88,27")]
         )
     )  # fmt: skip
     assert trace.device["duration"].to_list() == [12500]
-    assert [metric(trace, name)[2] for name in ("Elapsed Cycles", "Threads", "L2 Hit Rate")] == [1234567, 9600, 88.27]
+    assert [metric(trace, name)[2] for name in ("Executed Instructions", "Threads", "L2 Hit Rate")] == [
+        1234567,
+        9600,
+        88.27,
+    ]
     assert ("repaired", "numbers with a decimal comma") in notes(trace)
 
 
@@ -477,3 +481,18 @@ def test_every_cell_of_the_raw_page_is_the_counter_it_is() -> None:
     assert {key: found[key] for key in texts} == texts
     numbers = [key for key in expected if key not in texts]
     assert [found[key] for key in numbers] == pytest.approx([expected[key] for key in numbers], rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [("second", "duration in which no GPU"), ("ns", "duration in which no GPU"), ("cycle", "value in a unit"),
+     ("fortnight", "value in a unit"), ("", "value in a unit")],
+)  # fmt: skip
+def test_a_duration_in_a_wrong_unit_is_unknown(read: Callable[..., Trace], unit: str, said: str) -> None:
+    columns = {"gpu__time_duration.sum": "us", "gpc__cycles_elapsed.max": "cycle", "launch__registers_per_thread": ""}
+    rows = [("k", ["41.28", "47,000", "32"])]
+    right = read(ncu_file.wide_table(columns, rows))
+    assert (right.device["duration"][0], [note.reason for note in right.notes]) == (41_280, [])
+    wrong = read(ncu_file.wide_table({**columns, "gpu__time_duration.sum": unit}, rows))
+    assert (wrong.device["duration"][0], wrong.device["registers"][0]) == (None, 32)
+    assert [note.reason.startswith(said) for note in wrong.notes] == [True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -184,6 +185,15 @@ def test_nearest_is_the_first_wanted_ancestor(events: list[Event], data: st.Data
     found = nearest(np.array(parents, np.int64), np.array(wanted, np.bool_), given_rows)
     assert found.tolist() == [next((at for at in ancestors(parents, row) if wanted[at]), -1) for row in rows]
     assert given_rows.tolist() == rows
+
+
+def test_a_few_ancestors_far_above_are_found_in_linear_time() -> None:
+    size = 200_000
+    chain = np.arange(-1, size - 1)
+    rows = np.arange(0, size, 10)
+    begun = time.process_time()
+    assert (nearest(chain, chain < 0, rows) == 0).all()
+    assert time.process_time() - begun < 2
 
 
 def test_hundreds_of_events() -> None:

@@ -137,7 +137,10 @@ def test_clocks_that_differ_by_hours_change_nothing(tmp_path: Path) -> None:
     assert job.collectives.height == 12
     assert job.residual_ns is not None
     assert job.residual_ns < 5_000
-    assert any("Clocks of hosts differ by up to 9,000 s" in said for said in answer((job,)))
+    said = answer((job,))
+    assert any("Clocks of hosts differ by up to 9,000 s" in one for one in said)
+    assert job.distant == (0, 1)
+    assert said[0].startswith("Ranks 0, 1 may be of another run: recorded 9,000 s from the others")
 
 
 def test_of_a_job_with_missing_ranks_it_is_said_how_many_are_here(base: Path, tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ def test_recorded_files(name: str, what: str, way_out: str) -> None:
         ('\n{"traceEvents": []}'.encode("utf-16"), "JSON in UTF-16"),
         ('[{"ph": "X"}]'.encode("utf-16-be"), "JSON in UTF-16"),
         (gzip.compress(gzip.compress(b"[]", mtime=0), mtime=0), "gzip within gzip"),
+        (b"PK\x03\x04\x14\0", "a packed file"),
+        (b"trace.json".ljust(257, b"\0") + b"ustar\x0000", "a packed file"),
         (b"PAR1\x15\x04", "a Parquet file"),
         (b"ARROW1\x00\x00", "an Arrow file"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),

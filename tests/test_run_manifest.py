@@ -1,6 +1,7 @@
 """run.json: what is read, what is not believed, and that its page says what it is."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 from run_json_page import PAGE, classes, page
+from sample_runs import VIM
 
+from tracetui.parsers import open_path
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.json_records import record
 from tracetui.parsers.runs.manifest import SCHEMA, PowerState, RunManifest, load, parse
@@ -220,3 +223,11 @@ def test_the_page_says_what_the_file_is() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python tests/run_json_page.py`"
     named = {field.name for _, known in classes().values() for field in known}
     assert {"tpc_pg_mask", "pages_swapped_in", "clean_step_ns", "git_diff_sha256"} < named
+
+
+def test_what_a_later_version_added_is_said_with_the_run(tmp_path: Path) -> None:
+    shutil.copy(VIM / "trace.pt.trace.json.gz", tmp_path)
+    later = (VIM / "run.json").read_text().replace('"tracetui.run/1"', '"tracetui.run/9"', 1)
+    (tmp_path / "run.json").write_text(later)
+    (said,) = open_path(tmp_path, cache=False).warnings
+    assert "what a later version added: the file is tracetui.run/9" in said

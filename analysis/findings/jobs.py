@@ -324,9 +324,17 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     lost = int(apart_from_those["count"].sum()) if apart_from_those.height else 0
     whole = lost + job.calls.height
     apart = whole > 0 and 100 * lost / whole > limits.unmatched_percent
-    if not (job.missing or apart or job.strange):
+    marked = job.steps.filter(pl.col("step") >= 0).group_by("rank").agg("step").sort("rank").rows()
+    alike = not marked or set.intersection(*(set(steps) for _, steps in marked))
+    if not (job.missing or apart or job.strange or job.distant) and alike:
         return None
     said = []
+    if job.distant:
+        said.append(sentences.distant_words(job).removesuffix("."))
+    if not alike:
+        said.append(
+            "no step is on all ranks: " + words.listed([f"rank {rank} has {spans(of)}" for rank, of in marked], 4)
+        )
     if job.strange:
         said.append(f"ranks {spans(job.strange)} are of another job")
     if job.missing:
@@ -335,7 +343,7 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     if apart:
         said.append(f"{words.count(lost)} of {words.count(whole)} calls of collectives match no other rank's")
     return Finding(
-        "invalid" if job.apart else "warning" if apart or job.strange else "info",
+        "invalid" if job.apart else "warning" if apart or job.strange or job.distant or not alike else "info",
         "; ".join(said),
         evidence(
             ("missing ranks", spans(job.missing) if job.missing else None, "", Query("ranks")),
@@ -343,7 +351,7 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
             ("calls that were not", lost),
         ),
         f"{words.count(lost)} of {words.count(whole)} calls",
-        advice="Open the recordings of each job by themselves." if job.apart or job.strange else "",
+        advice="Open the recordings of each job by themselves." if job.apart or job.strange or job.distant else "",
         doubts=None if job.apart else (),
     )
 

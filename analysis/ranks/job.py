@@ -81,6 +81,8 @@ class Job:
     is said of one against the others."""
     strange: tuple[int, ...] = ()
     """Ranks whose recordings are here and of another job: their collectives can't be those of the others."""
+    distant: tuple[int, ...] = ()
+    """Ranks whose Unix times lie further from the others' than clocks of hosts usually do."""
     empty: tuple[int, ...] = ()
     """Ranks whose recordings have no whole step, and no collective."""
 
@@ -197,7 +199,19 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
             rank: _left_out(chosen[rank], compared) for rank in sorted(chosen) if _left_out(chosen[rank], compared)
         },
         apart=apart,
+        distant=_distant(clocks.fitted, present),
     )
+
+
+FAR_NS = 60_000_000_000
+"""Clocks that a network sets differ by less; runs of one program that follow each other lie further apart."""
+
+
+def _distant(fitted: pl.DataFrame, present: Sequence[RankSummary]) -> tuple[int, ...]:
+    """The ranks, half of them at most, whose recordings lie so far from the others' that another run is likelier."""
+    known = fitted.filter([one.absolute for one in present]).drop_nulls("offset_ns")
+    middle = pl.col("offset_ns").quantile(0.5, "higher")
+    return tuple(known.filter((pl.col("offset_ns") - middle).abs() > FAR_NS)["rank"].sort().to_list())
 
 
 def _left_out(summary: RankSummary, compared: Sequence[int]) -> tuple[int, ...]:

@@ -79,10 +79,21 @@ def brief(found: Sequence[Job]) -> str:
 def strange_words(job: Job) -> str:
     """Which recordings are of another job; empty where none is."""
     if not job.strange:
-        return ""
+        return distant_words(job)
     return (
         f"Of another job than the other {format_count(job.here)} recordings: {_ranks(job.strange)}, whose collectives"
         f" end when theirs can't, by any clock. All that follows is of the others.{_bounds(job)}"
+    )
+
+
+def distant_words(job: Job) -> str:
+    """Which recordings may be of another run, since their times are others; empty where none is."""
+    if not job.distant:
+        return ""
+    offset = job.clocks["offset_ns"]
+    return (
+        f"{_ranks(job.distant).capitalize()} may be of another run: recorded"
+        f" {format_ns(float(offset.max() - offset.min()))} from the others, unless clocks of hosts differ so much."  # type: ignore[operator, arg-type]
     )
 
 

@@ -82,7 +82,7 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own, width: 
         if session.partial:
             parts.append("PARTIAL")
         notes = len(session.trace().notes) + len(run.warnings)
-        notes += 0 if run.manifest is None else len(run.manifest.notes)
+        notes += 0 if run.manifest is None else len(run.manifest.power.notes)
         if notes:
             parts.append(f"{notes} note{'s' if notes > 1 else ''} ({commands.key('app.notes')})")
     return Text(own(" · ".join(parts) + " "), "bold" if session.partial or session.range_words else "")
@@ -98,7 +98,7 @@ def notes_text(session: Session, own: Own) -> Text:
         for one in run.passes[:1]:
             text.append(own(f"{printable(str(one.path))}\n"), "bold")
             text.append("   the light pass of the same run: GPU work and API calls alone\n")
-        if run.manifest is not None and run.manifest.notes:
+        if run.manifest is not None and run.manifest.power.notes:
             _notes_of_manifest(text, mark, run, own)
         for warning in run.warnings:
             text.append(own(f"   warning: {printable(warning)}\n"))
@@ -127,7 +127,7 @@ def _notes_of_manifest(text: Text, mark: str, run: Run, own: Own) -> None:
 
     assert run.manifest is not None
     text.append(own(f"{mark}{printable(str(run.traces[0].source.path.with_name(FILE)))}\n"), "bold")
-    _list(text, run.manifest.notes, own)
+    _list(text, run.manifest.power.notes, own)
 
 
 def _list(text: Text, notes: Iterable[Note], own: Own) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu import native
-from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
+from tracetui.parsers.ncu.frames import DURATIONS, Launches, counter_rows, device_frame, rows_of
 from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode_counting
 from tracetui.parsers.ncu.source_page import PAGE, read_source
 from tracetui.parsers.ncu.tables import Log, Table, read_tables
@@ -27,6 +27,11 @@ PERMISSION = (
 )
 PAGES = {"wide": "raw", "long": "details", "summary": "print-summary"}
 WARNINGS_KEPT = 8
+SCALED = ("ns", "byte", "byte/s", "hz")
+"""Units that ncu prints with prefixes, so that a value in another one says nothing."""
+CYCLES = ("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max", "smsp__cycles_elapsed.max", "Elapsed Cycles")
+LEAST_HZ, MOST_HZ = 1e7, 2e10
+"""No GPU's clock is slower or faster."""
 _DEVICE = {
     "name": ("device__attribute_display_name",),
     "sm_count": ("device__attribute_multiprocessor_count", "launch__sm_count", "# SMs"),
@@ -73,6 +78,7 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
     counters = pl.concat(frames)
     if not counters["device_row"].is_sorted():
         counters = counters.sort("device_row", maintain_order=True)
+    counters = _believed(counters, tally)
     device = device_frame(launches, counters)
     parsed = sum(len(table.records) for table in tables)
     _note(log, parsed, tally)
@@ -90,6 +96,27 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
         source=Source(path, size, parsed + tally.skipped_events, parsed),
         notes=tally.notes(),
     )
+
+
+def _believed(counters: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """The counters without values in a unit that is none of their metric, and durations that no clock has."""
+    value = pl.col("value")
+    pairs = counters.lazy().filter(value.is_not_null()).group_by("metric", "unit").len().collect()
+    wrong = []
+    for metric, unit, count in pairs.with_columns(pl.col("unit").cast(pl.String).fill_null("")).iter_rows():
+        due = "ns" if metric in DURATIONS else native.unit_of(metric or "")
+        if due in SCALED and unit != due and not metric.startswith("derived__"):
+            tally.missing("value in a unit that is none of its metric's", count, f"{metric} in {unit or 'no unit'}")
+            wrong.append(metric)
+    elapsed = rows_of(counters, [*CYCLES]).group_by("device_row").agg(cycles=value.max())
+    timed = rows_of(counters, [*DURATIONS]).filter(~pl.col("metric").is_in(wrong)).join(elapsed, on="device_row")
+    apart = timed.filter(~(1e9 * pl.col("cycles") / value).is_between(LEAST_HZ, MOST_HZ))
+    tally.missing("duration in which no GPU makes the cycles that it counts", apart.height)
+    if not wrong and not apart.height:
+        return counters
+    names = pl.col("metric").cast(pl.String)
+    gone = names.is_in(wrong) | (names.is_in(DURATIONS) & pl.col("device_row").is_in(apart["device_row"].implode()))
+    return counters.with_columns(value=pl.when(~gone).then(value))
 
 
 def _source(path: Path, text: str, size: int, tally: Tally) -> Trace:

@@ -96,6 +96,7 @@ _REFUSED = (
         "write it anew: iconv -f UTF-16 -t UTF-8 FILE",
     ),
     (rb"\x1f\x8b", "gzip within gzip", "unpack it once: gunzip FILE"),
+    (rb"PK\x03\x04|.{257}ustar|BZh[1-9]|\xfd7zXZ\0|\x28\xb5\x2f\xfd|7z\xbc\xaf", "a packed file", "unpack it first"),
     (rb"PAR1", "a Parquet file, as `nsys export` may write", _SQLITE),
     (rb"ARROW1", "an Arrow file, as `nsys export` may write", _SQLITE),
     (rb"\x89HDF\r\n", "an HDF5 file, as `nsys export` may write", _SQLITE),

@@ -402,8 +402,6 @@ class Pass(Struct, frozen=True, gc=False):
     """What it recorded: operators, record_shapes, with_stack, profile_memory, cuda_sync_events."""
 
 
-UNREAD = "everything"
-"""What is missing of a file that can't be read."""
 OWN = ("noted", "contradicted")
 """Fields that are no keys of the file."""
 
@@ -626,7 +624,7 @@ def load(path: Path) -> RunManifest | None:
         return None
     except OSError as error:
         tally = Tally()
-        tally.missing(f"{UNREAD}: {error.strerror or error}")
+        tally.missing(f"everything: {error.strerror or error}")
         return RunManifest(noted=tally.notes())
     try:
         found = members(text)
@@ -634,7 +632,7 @@ def load(path: Path) -> RunManifest | None:
         if _FAMILY not in text[:4096]:
             return None
         tally = Tally()
-        tally.missing(f"{UNREAD}: run.json is damaged", 1, str(error))
+        tally.missing("everything: run.json is damaged", 1, str(error))
         return RunManifest(noted=tally.notes())
     return None if found is None else _manifest(found)
 

@@ -200,9 +200,7 @@ def open_path(
         if (why := claims.contradiction(manifest, traces)) is not None:
             manifest = claims.without_claims(manifest, why)
         beside = files[0].path.parent / run_manifest.FILE
-        problems += [
-            TraceError(beside, note.reason) for note in manifest.noted if note.reason.startswith(run_manifest.UNREAD)
-        ]
+        problems += [TraceError(beside, note.reason, note.example) for note in manifest.noted]
     folder = files[0].path.parent
     proved, unproved = proofs.load(folder) if manifest is not None else ((), None)
     unread = ((proofs.FILE, unproved), (comments.FILE, comments.problem_in(folder)))

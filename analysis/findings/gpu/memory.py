@@ -35,9 +35,9 @@ def near_the_limit(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     capacity, of = _capacity(facts)
     if capacity is None:
         return Abstention(_CAPACITY)
-    if peak is None or 100 * peak / capacity < limits.full_percent:
+    share = 100 * (peak or 0) / capacity
+    if peak is None or not limits.full_percent <= share <= 100:  # more than the GPU has is no advice, but wrong (V15)
         return None
-    share = 100 * peak / capacity
     return Finding(
         "critical" if share >= limits.critical_percent else "warning",
         f"Memory peaks at {words.percent(share)} of {of}",

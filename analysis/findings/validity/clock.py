@@ -247,7 +247,22 @@ def too_short(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         short &= usual >= FAR_UNITS * unit[0]
     share = 100 * float(short.mean())
     if share <= limits.share_percent or short.sum() < LEAST_SHORT:
-        return None
+        calls = facts.trace.host.filter(pl.col("kind").is_in(["operator", "runtime", "driver"]))["duration"].to_numpy()
+        if min(durations.size, calls.size) < ENOUGH or (least := min(durations.min(), calls.min())) < ALL_LONG_NS:
+            return None
+        many = words.count(durations.size + calls.size)
+        return Finding(
+            "invalid",
+            f"None of {many} kernels and calls takes less than {words.ns(least)}: times are not in µs",
+            (
+                Evidence("shortest", int(least), "ns"),
+                Evidence("kernels", durations.size),
+                Evidence("calls", calls.size),
+            ),
+            f"{words.ns(least)}",
+            threshold=f"one of {ENOUGH} kernels and {ENOUGH} calls in less than {words.ns(ALL_LONG_NS)}",
+            advice=IN_US.partition(":")[0] + ": here they seem to be in ns.",
+        )
     names = rows.filter(pl.Series(short))["name"].value_counts(sort=True)
     most = str(names["name"][0])
     unit_is_wrong = not_in_us(facts.trace)
@@ -267,6 +282,8 @@ def too_short(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     )
 
 
+ALL_LONG_NS, ENOUGH = 100_000, 100
+"""So long are not all of so many kernels and calls: most calls take a microsecond, many kernels two."""
 NO_CALL_NS = 50
 """No call of CUDA's or HIP's that launches is so short: they take a microsecond and more."""
 IN_US = "Write times in µs, as Chrome traces have them (ts, dur): here they seem to be in seconds or milliseconds."

@@ -206,11 +206,20 @@ def _mode_and_caps(facts: Facts, limits: Limits) -> Finding | None:
 
 
 def _name_and_capability(facts: Facts) -> Finding | None:
-    """Finds a GPU of another compute capability than its name or its kernels have."""
+    """Finds a GPU of another name, memory or compute capability than its work or another part of the file has."""
+    from tracetui.analysis.memory.peak import over_capacity
     from tracetui.analysis.roofline.peaks import named_capability
     from tracetui.parsers.names.kernel_names import built_for
 
     used = set(facts.trace.device["device"].unique().drop_nulls())
+    if (found := over_capacity(facts.trace, facts.trace)) is not None:
+        held, has = (words.size(size) for size in found)
+        return _misnamed(f"The GPU has {has} as recorded, and {held} of it were in use", "memory", held, has)
+    names = {device.id: device.name for device in reversed(facts.trace.info.devices) if device.name}
+    for device in facts.trace.info.devices:
+        if device.id in used and device.name not in (None, first := names.get(device.id)):
+            told = f"GPU {device.id} is called {first} and {device.name}"
+            return _misnamed(told, "name", device.name, first)
     for device in facts.trace.info.devices:
         stated = device.compute_capability
         if device.id not in used or not stated or not re.fullmatch(r"\d+\.\d", stated):
@@ -218,23 +227,23 @@ def _name_and_capability(facts: Facts) -> Finding | None:
         of_name = named_capability(device)
         if of_name not in (None, stated):
             told = f"The GPU is called {device.name}, which has compute capability {of_name}, but is recorded with"
-            return _misnamed(f"{told} {stated}", device.name, of_name, stated)
+            return _misnamed(f"{told} {stated}", "compute capability", of_name, stated)
         own = facts.trace.device.filter(pl.col("device") == device.id)["name"].unique().cast(pl.String).drop_nulls()
         built = {made: name for name in own.sort() if (made := built_for(name))}
         if (newest := max(built, default=0)) > int(stated.replace(".", "")):
             needs = f"{newest // 10}.{newest % 10}"
             told = f"The GPU is recorded with compute capability {stated}, but ran {built[newest][:40]}, which needs"
-            return _misnamed(f"{told} {needs}", device.name, needs, stated)
+            return _misnamed(f"{told} {needs}", "compute capability", needs, stated)
     return None
 
 
-def _misnamed(title: str, name: str | None, elsewhere: str | None, stated: str) -> Finding:
+def _misnamed(title: str, what: str, elsewhere: str | None, stated: str | None) -> Finding:
     return Finding(
         "critical",
         title,
-        evidence(("GPU", name), ("compute capability recorded", stated), ("by its name or kernels", elsewhere)),
+        evidence((f"{what} recorded", stated), ("elsewhere in the file", elsewhere)),
         f"{elsewhere} and {stated}",
-        threshold="the same compute capability",
+        threshold=f"the same {what}",
         advice="Find out which GPU it was (nvidia-smi), or take the file as the profiler wrote it. The peaks of the"
         " named GPU are not used.",
     )
