@@ -77,10 +77,12 @@ class Made:
             pl.col(name).cast(dtype) for name, dtype in summary.COLLECTIVES.items()
         )
         return RankSummary(
-            steps=self._steps(rank),
-            collectives=frame,
-            work=pl.DataFrame(schema=summary.WORK),
-            launches=pl.DataFrame(schema=summary.LAUNCHES),
+            {
+                "steps": self._steps(rank),
+                "collectives": frame,
+                "work": pl.DataFrame(schema=summary.WORK),
+                "launches": pl.DataFrame(schema=summary.LAUNCHES),
+            },
             path=f"rank{rank}.json",
             rank=rank,
             world_size=self.ranks,

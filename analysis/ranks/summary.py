@@ -6,13 +6,13 @@ Times are Unix times in ns where the recording says when it began (`RankSummary.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tracetui.parsers.trace import Note
 
@@ -106,10 +106,9 @@ def members(ranks: Sequence[int]) -> Members:
 class RankSummary:
     """One rank of a job in one recording."""
 
-    steps: pl.DataFrame
-    collectives: pl.DataFrame
-    work: pl.DataFrame
-    launches: pl.DataFrame
+    frames: dict[str, pl.DataFrame]
+    """By `FRAMES`. Those of a file are unpacked when they are asked for, and not kept: of thousands of ranks they take
+    more memory than all that is made of them."""
     path: str
     """The recording, relative to the job's folder."""
     rank: int
@@ -132,3 +131,39 @@ class RankSummary:
     environment: tuple[tuple[str, str], ...] = ()
     """What may differ between machines: driver, versions, clocks and throttling, by name."""
     notes: tuple[Note, ...] = ()
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """`STEPS`."""
+        return self.frames["steps"]
+
+    @property
+    def collectives(self) -> pl.DataFrame:
+        """`COLLECTIVES`."""
+        return self.frames["collectives"]
+
+    @property
+    def work(self) -> pl.DataFrame:
+        """`WORK`."""
+        return self.frames["work"]
+
+    @property
+    def launches(self) -> pl.DataFrame:
+        """`LAUNCHES`."""
+        return self.frames["launches"]
+
+    def of_steps(self, steps: Iterable[int], *names: str) -> RankSummary:
+        """The same with these steps alone in the frames of these names."""
+        return replace(self, frames=_OfSteps(self.frames, sorted(steps), names))
+
+
+class _OfSteps(dict[str, pl.DataFrame]):
+    """Frames of some steps."""
+
+    def __init__(self, whole: dict[str, pl.DataFrame], steps: Sequence[int], names: Sequence[str]) -> None:
+        super().__init__()
+        self._whole, self._steps, self._names = whole, steps, names
+
+    def __missing__(self, name: str) -> pl.DataFrame:
+        frame = self._whole[name]
+        return frame.filter(pl.col("step").is_in(self._steps)) if name in self._names else frame

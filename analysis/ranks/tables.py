@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,8 +57,7 @@ def _numbers(summary: RankSummary) -> set[int]:
 
 def _only(summary: RankSummary, steps: set[int]) -> RankSummary:
     """The summary with these steps alone; its collectives stay, which others are matched with."""
-    chosen = pl.col("step").is_in(sorted(steps))
-    return replace(summary, steps=summary.steps.filter(chosen), work=summary.work.filter(chosen))
+    return summary.of_steps(steps, "steps", "work")
 
 
 def step_counts(summaries: Sequence[RankSummary]) -> list[int]:

@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ _SCHEMAS = {
 }
 MOST_MEMBERS = 1 << 24
 """A file that says more ranks in a group is no summary."""
+IN_BLOCK = 64
+"""So many ranks of a file are packed together."""
 _TUPLES = ("window", "clean_step_ns", "environment")
 
 
@@ -81,8 +84,12 @@ def mark_of(path: Path) -> str:
 
 
 def packed(entries: Sequence[Stored]) -> bytes:
-    """The content of a file for some ranks."""
-    frames = {name: [getattr(entry.summary, name) for entry in entries] for name in FRAMES}
+    """The content of a file for some ranks: blocks of so many that few are unpacked for one of them."""
+    return b"".join(_block(entries[at : at + IN_BLOCK]) for at in range(0, max(len(entries), 1), IN_BLOCK))
+
+
+def _block(entries: Sequence[Stored]) -> bytes:
+    frames = {name: [entry.summary.frames[name] for entry in entries] for name in FRAMES}
     joined = [
         _ipc(pl.concat(parts) if parts else pl.DataFrame(schema=_SCHEMAS[name])) for name, parts in frames.items()
     ]
@@ -114,36 +121,55 @@ TORN = "is torn, or no summary of ranks"
 
 def _told(content: bytes) -> tuple[list[Stored], str]:
     """What a file of this content holds, and where that is nothing, why."""
+    left, found = memoryview(content), list[Stored]()
     start = len(MAGIC) + _LENGTHS.size
-    if len(content) < start or not content.startswith(MAGIC):
-        return [], TORN
-    length, check = _LENGTHS.unpack_from(content, len(MAGIC))
-    body = memoryview(content)[start:]
-    if zlib.crc32(body) != check:
-        return [], TORN
     try:
-        header = json.loads(bytes(body[:length]).decode("utf-8", "surrogatepass"))
-        if header["version"] != VERSION:
-            return [], "was written by another version of tracetui"
-        at, frames = length, {}
-        # files had a fourth frame once, which nothing reads
-        for name, size in zip(FRAMES, header["frames"], strict=False):
-            frames[name], at = pl.read_ipc(io.BytesIO(body[at : at + size])), at + size
-        if any(dict(frame.schema) != _SCHEMAS[name] for name, frame in frames.items()):
-            return [], TORN
-        return list(_entries(header["ranks"], frames)), ""
-    except (ValueError, KeyError, TypeError, RecursionError, pl.exceptions.PolarsError):
+        while left or not found:
+            if left[: len(MAGIC)] != MAGIC:
+                return [], TORN
+            length, check = _LENGTHS.unpack_from(left, len(MAGIC))
+            header = json.loads(bytes(left[start : start + length]).decode("utf-8", "surrogatepass"))
+            whole = start + length + sum(header["frames"])
+            if len(left) < whole or zlib.crc32(left[start:whole]) != check:
+                return [], TORN
+            if header["version"] != VERSION:
+                return [], "was written by another version of tracetui"
+            found += _entries(header, left[start + length : whole])
+            left = left[whole:]
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error, pl.exceptions.PolarsError):
         return [], TORN
+    return found, ""
 
 
-def _entries(ranks: list[dict[str, Any]], frames: dict[str, pl.DataFrame]) -> Iterator[Stored]:
-    """Each rank's entry, its frames being slices of those of all."""
-    at = dict.fromkeys(FRAMES, 0)
-    for entry in ranks:
-        own = {}
-        for name, rows in zip(FRAMES, entry["rows"], strict=False):
-            own[name], at[name] = frames[name].slice(at[name], rows), at[name] + rows
-        yield Stored(_summary(entry["summary"], own), entry["mark"], entry["source"])
+def _entries(header: dict[str, Any], frames: memoryview) -> Iterator[Stored]:
+    """Each rank's entry, its frames being slices of those of its block."""
+    packed_frames, at = dict[str, bytes](), 0
+    for name, size in zip(FRAMES, header["frames"], strict=True):
+        packed_frames[name], at = bytes(frames[at : at + size]), at + size
+        if pl.read_ipc_schema(io.BytesIO(packed_frames[name])) != _SCHEMAS[name]:
+            raise ValueError(name)
+    first = [0] * len(FRAMES)
+    for entry in header["ranks"]:
+        slices = dict(zip(FRAMES, zip(first, entry["rows"], strict=True), strict=True))
+        first = [before + rows for before, rows in zip(first, entry["rows"], strict=True)]
+        yield Stored(_summary(entry["summary"], _Slices(packed_frames, slices)), entry["mark"], entry["source"])
+
+
+class _Slices(dict[str, pl.DataFrame]):
+    """A rank's rows of its block's frames, unpacked when they are asked for."""
+
+    def __init__(self, packed_frames: dict[str, bytes], slices: dict[str, tuple[int, int]]) -> None:
+        super().__init__()
+        self._packed, self._slices = packed_frames, slices
+
+    def __missing__(self, name: str) -> pl.DataFrame:
+        return _unpacked(self._packed[name]).slice(*self._slices[name])
+
+
+@lru_cache(maxsize=2 * len(FRAMES))
+def _unpacked(content: bytes) -> pl.DataFrame:
+    """A frame of a block: ranks are mostly looked at one after another."""
+    return pl.read_ipc(io.BytesIO(content))
 
 
 def load_told(path: Path) -> tuple[list[Stored], str]:
@@ -163,7 +189,7 @@ def _ipc(frame: pl.DataFrame) -> bytes:
 
 
 def _header(found: RankSummary) -> dict[str, Any]:
-    values = {field.name: getattr(found, field.name) for field in fields(found) if field.name not in FRAMES}
+    values = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "frames"}
     notes = [[note.kind, note.reason, note.count, note.example] for note in found.notes]
     groups = [[*named, _spelled(ranks)] for *named, ranks in found.groups]
     return {**values, "notes": notes, "groups": groups}
@@ -191,7 +217,7 @@ def _summary(values: dict[str, Any], frames: dict[str, pl.DataFrame]) -> RankSum
     values["groups"] = tuple((name, about, _read(ranks)) for name, about, ranks in values["groups"])
     for name in _TUPLES:
         values[name] = _tuples(values[name])
-    return RankSummary(**{**frames, **values})
+    return RankSummary(frames, **values)
 
 
 def _tuples(value: object) -> Any:
