@@ -73,7 +73,7 @@ def test_what_began_elsewhere_is_aligned(
     made = Made(ranks=4, steps=5, per_step=6, seq=seq, skipped=skipped, seed=seed, ranks_per_host=2, offsets=clocks)
     summaries = made.summaries()
     truth = [range(skip, 30 - end) for skip, end in skipped.values()]
-    found = match(summaries).calls.sort("instance", "rank")
+    found = match(summaries).calls.select().sort("instance", "rank")
     common = range(max(one.start for one in truth), min(one.stop for one in truth))
     # the bytes tell the place within a step, and the step is known to the test
     told = found.with_columns(number=pl.col("step") * 6 + pl.col("bytes_in") // 1_000_000 - 1)
@@ -321,5 +321,5 @@ def test_matching_costs_twice_as_much_for_twice_the_collectives() -> None:
         began = time.process_time()
         matched = match(summaries)
         spent.append(time.process_time() - began)
-        assert matched.calls.filter(pl.col("rank") == 0).height >= steps * 16 - 65
+        assert (matched.calls["rank"] == 0).sum() >= steps * 16 - 65
     assert spent[1] <= 3 * spent[0] + 0.1  # the square would be four times, of more than a second
