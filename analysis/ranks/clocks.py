@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.matched import Calls
-    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.summary import Calls, RankSummary
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -167,7 +166,9 @@ def _fits(times: Floats, known: Floats, *, one_host: bool) -> tuple[float, float
 
 def _at_once(calls: Calls) -> pl.Series:
     """Which calls end everywhere at once; broadcasts, sends and gathers end where they are done."""
-    return ~calls.frame["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"]).fill_null(value=True)
+    return ~calls.frame["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"]).fill_null(
+        value=True
+    )
 
 
 def _table(

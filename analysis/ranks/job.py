@@ -15,14 +15,14 @@ from tracetui.analysis.ranks.clocks import fit, strangers
 from tracetui.analysis.ranks.late import Answers, answers_of, peers_of
 from tracetui.analysis.ranks.links import beyond_usual, slow_links, transfers
 from tracetui.analysis.ranks.lost import lost
-from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, Calls, Matched, match
+from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, Matched, match
 from tracetui.analysis.ranks.waiting import Waiting, waiting, who_for_whom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.summary import Calls, RankSummary
 
 
 @dataclass(frozen=True)
@@ -304,9 +304,7 @@ def _in_order(sent: pl.DataFrame) -> tuple[int, ...]:
     return tuple(sorted({rank for pair in pairs for rank in pair}))
 
 
-def bubbles(
-    steps: pl.DataFrame, stage: Ints, calls: Calls, sent: pl.DataFrame, counts: Sequence[int]
-) -> pl.DataFrame:
+def bubbles(steps: pl.DataFrame, stage: Ints, calls: Calls, sent: pl.DataFrame, counts: Sequence[int]) -> pl.DataFrame:
     """A row per stage (`STAGES`); empty without a pipeline.
 
     A stage's bubble is the time of its step in which its GPU computes nothing, less what its gradients' collectives

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.matched import Calls
+    from tracetui.analysis.ranks.summary import Calls
     from tracetui.analysis.ranks.waiting import Waiting
 
 PARTS = ("gpu", "silent", "loader", "calls")
@@ -133,7 +133,8 @@ def _since(calls: Calls, place: Ints, launched: Ints, by_launch: Ints) -> NDArra
     since[after] = np.where(told, launched[after] - launched[before], np.nan)
     for name in ("silent_ns", "loader_ns", "blocked_ns"):
         since -= _known(calls, name)
-    return np.maximum(since, 0, out=since)
+    np.maximum(since, 0, out=since)
+    return since
 
 
 def _codes(column: pl.Series) -> Ints:

@@ -19,9 +19,10 @@ from msgspec import Struct, structs
 
 from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.clocks import MOST_DRIFT
+from tracetui.analysis.ranks.summary import Calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,63 +35,11 @@ EXCHANGE = 1 << 2 * CHANNEL_BITS
 """What a channel has more whose calls send and receive at once: of its ranks the lower is the first."""
 
 
-TIMES = ("launched", "begin", "end")
-WIDTHS: dict[str, pl.DataType] = {
-    **contract.COLLECTIVES,
-    **dict.fromkeys(("place", "rank", "instance", "group_id", "channel", "signature"), pl.Int64()),
-}
-
-
-class Calls(Struct, frozen=True):
-    """A table with a row for each of millions of calls, which takes a quarter of the memory that its columns declare.
-
-    Numbers are of as many bytes as these need; a column that is taken by its name is as wide as in `WIDTHS`.
-    """
-
-    frame: pl.DataFrame
-    """`TIMES` count from `since`; texts are categories."""
-    since: int = 0
-
-    @classmethod
-    def of(cls, parts: Iterable[pl.DataFrame]) -> Calls:
-        """The rows of all parts, each of which is needed no longer than it is looked at."""
-        held, since = list[pl.DataFrame](), None
-        for part in parts:
-            if since is None and part.height:
-                since = int(part["begin"].min())  # type: ignore[arg-type]
-            moved = part.with_columns(pl.col(name) - (since or 0) for name in TIMES)
-            held.append(moved.select(map(_narrow, moved)))
-        return cls(pl.concat(held, how="vertical_relaxed", rechunk=True), since or 0)
-
-    @property
-    def height(self) -> int:
-        """How many calls there are."""
-        return self.frame.height
-
-    def __getitem__(self, name: str) -> pl.Series:
-        column = self.frame[name].cast(WIDTHS[name])
-        return column + self.since if name in TIMES else column
-
-    def select(self, *names: str) -> pl.DataFrame:
-        """Some columns, as wide as they are declared; all if none is named."""
-        return pl.DataFrame([self[name] for name in names or self.frame.columns])
-
-    def with_frame(self, frame: pl.DataFrame) -> Calls:
-        """Other rows, or more columns."""
-        return Calls(frame.select(map(_narrow, frame)), self.since)
-
-
-def _narrow(column: pl.Series) -> pl.Series:
-    if column.dtype.is_integer():
-        return column.shrink_dtype()
-    return column.cast(pl.Categorical) if column.dtype == pl.String else column
-
-
 class GroupedCalls(Struct, frozen=True):
     """All calls with the number of their group."""
 
     calls: Calls
-    """`summary.COLLECTIVES` without group, order, peer and type, with ``place``, ``rank``, ``group_id`` (-1: not known),
+    """`summary.COLLECTIVES` without group, order, peer and type, with ``place``, ``rank``, ``group_id`` (-1: unknown),
     ``channel`` (-1: not point-to-point), and ``signature``: what is the same for one collective on all ranks."""
     names: tuple[str, ...]
     ranks: tuple[Members, ...]

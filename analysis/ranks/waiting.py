@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.ranks.clocks import Clocks
-    from tracetui.analysis.ranks.matched import Calls
+    from tracetui.analysis.ranks.summary import Calls
 
 NOBODY = -1
 WAITS = {"rank": pl.Int64(), "for_rank": pl.Int64(), "wait_ns": pl.Int64(), "collectives": pl.Int64()}
@@ -122,9 +122,7 @@ def waiting(calls: Calls, clocks: Clocks) -> Waiting:
     told = last_late > (0.0 if unclear else clocks.residual_ns)
     last = np.where(told, order[after - 1], NOBODY)
     alone = by_arrival[after - 1] - by_arrival[after - 2]
-    return Waiting(
-        calls, clocks, narrow(wait), narrow(late), instance, first, size, transfer, last, last_late, alone
-    )
+    return Waiting(calls, clocks, narrow(wait), narrow(late), instance, first, size, transfer, last, last_late, alone)
 
 
 def narrow(values: Ints) -> Ints:
