@@ -1,6 +1,6 @@
 """Summaries of many ranks without files: what matching, clocks and waiting make of them is known."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -97,3 +97,8 @@ class Made:
         silent = [self.silent.get(rank, 0)] * self.steps
         own = {"step": list(range(self.steps)), "begin": begin, "end": begin + STEP_NS, "silent_ns": silent}
         return pl.DataFrame(whole | own, schema=summary.STEPS)
+
+
+def with_frames(one: RankSummary, **frames: pl.DataFrame) -> RankSummary:
+    """The summary with other frames of these names."""
+    return replace(one, frames={name: one.frames[name] for name in summary.FRAMES} | frames)

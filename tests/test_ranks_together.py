@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rank_summaries import STEP_NS, TRANSFER_NS, Made
+from rank_summaries import STEP_NS, TRANSFER_NS, Made, with_frames
 from simulated_job import FIRST_STEP, LOADER, three_d
 from simulated_job import Job as Simulated
 
@@ -88,7 +88,7 @@ def test_what_differs_or_is_on_some_ranks_only_is_counted() -> None:
     odd = summaries[1].collectives.with_columns(
         bytes_in=pl.when(pl.col("seq") == 50).then(pl.lit(7)).otherwise("bytes_in")
     )
-    object.__setattr__(summaries[1], "collectives", odd)
+    summaries[1] = with_frames(summaries[1], collectives=odd)
     found = match(summaries)
     assert found.calls["instance"].n_unique() == 100 - 3 - 1
     counted = {(row[0], row[1]): row[2] for row in found.unmatched.iter_rows()}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from rank_summaries import Made
+from rank_summaries import Made, with_frames
 from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
@@ -178,7 +178,7 @@ def test_a_rank_beside_the_median_has_numbers_of_its_step_and_work_by_name():
     usual = works(("kernel", "gemm", 400, 4), ("kernel", "relu", 100, 4), ("kernel", "", 60, 9))
     own = works(("kernel", "gemm", 800, 4), ("kernel", "extra", 300, 1), ("kernel", "", 60, 9), ("copy", "DtoD", 50, 2))
     made = Made(ranks=3, steps=1, per_step=4, silent={2: 7_000_000}).summaries()
-    summaries = [replace(one, work=own if one.rank == 2 else usual) for one in made]
+    summaries = [with_frames(one, work=own if one.rank == 2 else usual) for one in made]
     found = beside_median(combine(summaries), summaries, 2)
     numbers = {row[1]: row[2:5] for row in found.filter(pl.col("kind") == "step").iter_rows()}
     assert numbers["silent host time"] == (7e6, 0.0, 7e6)

@@ -581,7 +581,7 @@ def _odd(frame: pl.DataFrame) -> pl.Series:
     """Which calls differ from what most ranks of their instance did."""
     if not frame.height:
         return pl.Series([], dtype=pl.Boolean)
-    kind = pl.when(pl.col("channel") < 0).then(pl.col("kind").to_physical())
+    kind = pl.when(pl.col("channel") >= 0).then(-1).otherwise(pl.col("kind").to_physical().cast(pl.Int64))
     size = pl.when(pl.col("kind").is_in(SAME_BYTES)).then(pl.col("bytes_in"))
     told = frame.select("instance", kind=kind, size=size)
     several = told.group_by("instance").agg(
@@ -597,7 +597,7 @@ def _odd(frame: pl.DataFrame) -> pl.Series:
         .agg(pl.col("kind").mode().min().alias("k"), pl.col("size").drop_nulls().mode().min().alias("s"))
     )
     joined = told.join(usual, on="instance", how="left", maintain_order="left")
-    differs = pl.col("kind").ne_missing(pl.col("k")) | (pl.col("size") != pl.col("s"))
+    differs = (pl.col("kind") != pl.col("k")) | (pl.col("size") != pl.col("s"))
     return joined.select(differs.fill_null(value=False)).to_series()
 
 
