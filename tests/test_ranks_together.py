@@ -18,6 +18,7 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.engine import find
+from tracetui.analysis.ranks import summary
 from tracetui.analysis.ranks.clocks import line
 from tracetui.analysis.ranks.job import Job, combine, jobs
 from tracetui.analysis.ranks.matched import DIFFERENT, NOT_EVERYWHERE, match
@@ -95,6 +96,16 @@ def test_what_differs_or_is_on_some_ranks_only_is_counted() -> None:
     assert counted[1, DIFFERENT] == 1
     assert {rank: counted[rank, NOT_EVERYWHERE] for rank in (0, 1, 3)} == {0: 4, 1: 3, 3: 4}
     assert counted[2, NOT_EVERYWHERE] == 1
+
+
+def test_calls_are_what_they_were_in_less_than_half_of_the_bytes() -> None:
+    summaries = Made(ranks=64, steps=80, offsets={"host1": (5e12, 1e-5)}, seq=False).summaries()
+    found = match(summaries).calls
+    assert 2 * found.frame.estimated_size() < found.select().estimated_size()
+    for rank in (0, 9):
+        own = found.select().filter(pl.col("rank") == rank).sort("begin")
+        names = [name for name in summary.COLLECTIVES if name in own.columns]
+        assert own.select(names).equals(summaries[rank].collectives.sort("begin").select(names))
 
 
 def test_many_ranks_cost_little() -> None:

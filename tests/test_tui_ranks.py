@@ -73,6 +73,14 @@ async def test_z_goes_through_the_collectives_that_a_rank_came_latest_to():
         assert app.view.table.current["instance"] == late["instance"][1]
         await press(pilot, "enter")
         assert "from first arrival to end" in lines(app)[2]
+        await press(pilot, "down")
+        row = app.view.table.current
+        assert row["rank"] != app.session.trace().info.rank
+        await press(pilot, "t")
+        trace = app.session.trace()
+        assert (app.tab, trace.info.rank) == ("timeline", row["rank"])
+        event = trace.device.filter(pl.col("start") == row["recorded_begin"] - (trace.info.base_time or 0))
+        assert event["name"].cast(pl.String)[0][:30] in screen_text(app)
 
 
 async def test_arrivals_and_collectives_count_from_the_start_of_the_recording_in_view():
