@@ -167,7 +167,12 @@ class _OfSteps(dict[str, pl.DataFrame]):
 
     def __missing__(self, name: str) -> pl.DataFrame:
         frame = self._whole[name]
-        return frame.filter(pl.col("step").is_in(self._steps)) if name in self._names else frame
+        if name not in self._names:
+            return frame
+        frame = frame.filter(pl.col("step").is_in(self._steps))
+        if name == "steps":  # small, and asked for again and again
+            self[name] = frame
+        return frame
 
 
 TIMES = ("launched", "begin", "end")
