@@ -109,12 +109,12 @@ def _more(found: Waiting, peers: Ints) -> list[Ints]:
     del step, code
     slot, found_parts = narrow(slot), []
     for name in PARTS:
-        values = _since(calls, place, launched, by_launch) if name == "calls" else _known(calls, f"{OWN[name]}_ns")
+        values = _since(calls, place, launched, by_launch) if name == "calls" else _known(calls, OWN[name])
         found_parts.append(narrow(_above_middle(values, slot)))
     return found_parts
 
 
-OWN = {"gpu": "own_gpu", "silent": "silent", "loader": "loader"}
+OWN = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
 """Which column of `summary.COLLECTIVES` says each part; the rest is the time between the launches."""
 
 
