@@ -51,7 +51,7 @@ TABS = (
     Tab("sweep", "Sweep", "Swp", "0", "sweep:SweepView", _rows()),
     Tab("timeline", "Timeline", "Time", "T", "timeline:TimelineView"),
     Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(TIMELINE)),
-    Tab("ranks", "Ranks", "Rank", "U", "ranks:RanksView", _rows()),
+    Tab("ranks", "Ranks", "Rank", "U", "ranks:RanksView", _rows(TIMELINE)),
     Tab("query", "Query", "SQL", "Q", "query:QueryView", _rows(OWN_FILTER)),
 )
 """In the order of the screen."""

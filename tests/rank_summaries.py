@@ -1,6 +1,6 @@
 """Summaries of many ranks without files: what matching, clocks and waiting make of them is known."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -77,10 +77,12 @@ class Made:
             pl.col(name).cast(dtype) for name, dtype in summary.COLLECTIVES.items()
         )
         return RankSummary(
-            steps=self._steps(rank),
-            collectives=frame,
-            work=pl.DataFrame(schema=summary.WORK),
-            launches=pl.DataFrame(schema=summary.LAUNCHES),
+            {
+                "steps": self._steps(rank),
+                "collectives": frame,
+                "work": pl.DataFrame(schema=summary.WORK),
+                "launches": pl.DataFrame(schema=summary.LAUNCHES),
+            },
             path=f"rank{rank}.json",
             rank=rank,
             world_size=self.ranks,
@@ -95,3 +97,8 @@ class Made:
         silent = [self.silent.get(rank, 0)] * self.steps
         own = {"step": list(range(self.steps)), "begin": begin, "end": begin + STEP_NS, "silent_ns": silent}
         return pl.DataFrame(whole | own, schema=summary.STEPS)
+
+
+def with_frames(one: RankSummary, **frames: pl.DataFrame) -> RankSummary:
+    """The summary with other frames of these names."""
+    return replace(one, frames={name: one.frames[name] for name in summary.FRAMES} | frames)

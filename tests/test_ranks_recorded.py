@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from rank_summaries import Made
+from rank_summaries import Made, with_frames
 from sample_runs import OUTSIDE, recorded
 
 from tracetui.analysis.findings.core.facts import Facts
@@ -155,7 +155,7 @@ def test_what_a_late_rank_has_less_is_said_beside_what_it_has_more() -> None:
 
 
 def test_what_is_unknown_of_a_rank_makes_no_excess_of_0() -> None:
-    summaries = [replace(one, steps=one.steps.with_columns(own_gpu_ns=None, silent_ns=None, loader_ns=None))
+    summaries = [with_frames(one, steps=one.steps.with_columns(own_gpu_ns=None, silent_ns=None, loader_ns=None))
                  for one in Made(ranks=4, late={2: 3_000_000}).summaries()]  # fmt: skip
     (job,) = jobs(summaries)
     assert job.ranks["excess_ns"].null_count() == 4

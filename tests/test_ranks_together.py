@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rank_summaries import STEP_NS, TRANSFER_NS, Made
+from rank_summaries import STEP_NS, TRANSFER_NS, Made, with_frames
 from simulated_job import FIRST_STEP, LOADER, three_d
 from simulated_job import Job as Simulated
 
@@ -18,6 +18,7 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.engine import find
+from tracetui.analysis.ranks import summary
 from tracetui.analysis.ranks.clocks import line
 from tracetui.analysis.ranks.job import Job, combine, jobs
 from tracetui.analysis.ranks.matched import DIFFERENT, NOT_EVERYWHERE, match
@@ -73,7 +74,7 @@ def test_what_began_elsewhere_is_aligned(
     made = Made(ranks=4, steps=5, per_step=6, seq=seq, skipped=skipped, seed=seed, ranks_per_host=2, offsets=clocks)
     summaries = made.summaries()
     truth = [range(skip, 30 - end) for skip, end in skipped.values()]
-    found = match(summaries).calls.sort("instance", "rank")
+    found = match(summaries).calls.select().sort("instance", "rank")
     common = range(max(one.start for one in truth), min(one.stop for one in truth))
     # the bytes tell the place within a step, and the step is known to the test
     told = found.with_columns(number=pl.col("step") * 6 + pl.col("bytes_in") // 1_000_000 - 1)
@@ -88,13 +89,23 @@ def test_what_differs_or_is_on_some_ranks_only_is_counted() -> None:
     odd = summaries[1].collectives.with_columns(
         bytes_in=pl.when(pl.col("seq") == 50).then(pl.lit(7)).otherwise("bytes_in")
     )
-    object.__setattr__(summaries[1], "collectives", odd)
+    summaries[1] = with_frames(summaries[1], collectives=odd)
     found = match(summaries)
     assert found.calls["instance"].n_unique() == 100 - 3 - 1
     counted = {(row[0], row[1]): row[2] for row in found.unmatched.iter_rows()}
     assert counted[1, DIFFERENT] == 1
     assert {rank: counted[rank, NOT_EVERYWHERE] for rank in (0, 1, 3)} == {0: 4, 1: 3, 3: 4}
     assert counted[2, NOT_EVERYWHERE] == 1
+
+
+def test_calls_are_what_they_were_in_less_than_half_of_the_bytes() -> None:
+    summaries = Made(ranks=64, steps=80, offsets={"host1": (5e12, 1e-5)}, seq=False).summaries()
+    found = match(summaries).calls
+    assert 2 * found.frame.estimated_size() < found.select().estimated_size()
+    for rank in (0, 9):
+        own = found.select().filter(pl.col("rank") == rank).sort("begin")
+        names = [name for name in summary.COLLECTIVES if name in own.columns]
+        assert own.select(names).equals(summaries[rank].collectives.sort("begin").select(names))
 
 
 def test_many_ranks_cost_little() -> None:
@@ -321,5 +332,5 @@ def test_matching_costs_twice_as_much_for_twice_the_collectives() -> None:
         began = time.process_time()
         matched = match(summaries)
         spent.append(time.process_time() - began)
-        assert matched.calls.filter(pl.col("rank") == 0).height >= steps * 16 - 65
+        assert (matched.calls["rank"] == 0).sum() >= steps * 16 - 65
     assert spent[1] <= 3 * spent[0] + 0.1  # the square would be four times, of more than a second

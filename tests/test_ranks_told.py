@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
-from rank_summaries import STEP_NS, Made
+from rank_summaries import STEP_NS, Made, with_frames
 from simulated_job import Job as Simulated
 from simulated_job import three_d
 
@@ -46,7 +46,7 @@ def longer(one: RankSummary, silent_ns: int) -> RankSummary:
     last = one.steps[-1].with_columns(
         pl.col("step", "begin") + 1, end=pl.col("end") + silent_ns, silent_ns=pl.lit(silent_ns, pl.Int64)
     )
-    return replace(one, steps=pl.concat([one.steps, last]))
+    return with_frames(one, steps=pl.concat([one.steps, last]))
 
 
 def test_the_step_in_which_a_rank_waits_for_a_dead_one_is_not_compared() -> None:
@@ -65,7 +65,7 @@ def test_the_step_in_which_a_rank_waits_for_a_dead_one_is_not_compared() -> None
 
 def test_a_rank_that_was_cut_after_few_steps_takes_none_from_the_others() -> None:
     found = Made(ranks=3, steps=6).summaries()
-    found[2] = replace(found[2], steps=found[2].steps[:1])
+    found[2] = with_frames(found[2], steps=found[2].steps[:1])
     job = job_of(found)
     assert (job.compared, job.left_out) == ((), {})
     assert job.ranks["steps"].to_list() == [6, 6, 1]
@@ -112,14 +112,14 @@ def test_stretches_that_are_just_long_enough_to_count_name_nobody() -> None:
     rows = [(step, "silent", "", 1_355_000, 1 + (step < 2), None) for step in range(7)]
     work = pl.DataFrame(rows, schema=WORK, orient="row")
     silent = even[0].steps.with_columns(silent_ns=pl.lit(1_355_000, pl.Int64), end=pl.col("begin") + 20_000_000)
-    job = job_of([replace(even[0], steps=silent, work=work), replace(even[1], work=work[:0])])
+    job = job_of([with_frames(even[0], steps=silent, work=work), with_frames(even[1], work=work[:0])])
     assert job.answers.program == ()
 
 
 def test_sends_of_a_light_recording_make_nobody_late() -> None:
     """Their kernels don't say who waits for whom: in a pipeline each stage waits for the one before it."""
     found = Made(ranks=2, late={1: 3_000_000}).summaries()
-    sends = [replace(one, collectives=one.collectives.with_columns(kind=pl.lit("send_recv"))) for one in found]
+    sends = [with_frames(one, collectives=one.collectives.with_columns(kind=pl.lit("send_recv"))) for one in found]
     assert job_of(found).answers.recording is not None
     job = job_of(sends)
     assert set(job.collectives["kind"]) == {"send_recv"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from rank_summaries import Made
+from rank_summaries import Made, with_frames
 from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
@@ -73,6 +73,14 @@ async def test_z_goes_through_the_collectives_that_a_rank_came_latest_to():
         assert app.view.table.current["instance"] == late["instance"][1]
         await press(pilot, "enter")
         assert "from first arrival to end" in lines(app)[2]
+        await press(pilot, "down")
+        row = app.view.table.current
+        assert row["rank"] != app.session.trace().info.rank
+        await press(pilot, "t")
+        trace = app.session.trace()
+        assert (app.tab, trace.info.rank) == ("timeline", row["rank"])
+        event = trace.device.filter(pl.col("start") == row["recorded_begin"] - (trace.info.base_time or 0))
+        assert event["name"].cast(pl.String)[0][:30] in screen_text(app)
 
 
 async def test_arrivals_and_collectives_count_from_the_start_of_the_recording_in_view():
@@ -178,7 +186,7 @@ def test_a_rank_beside_the_median_has_numbers_of_its_step_and_work_by_name():
     usual = works(("kernel", "gemm", 400, 4), ("kernel", "relu", 100, 4), ("kernel", "", 60, 9))
     own = works(("kernel", "gemm", 800, 4), ("kernel", "extra", 300, 1), ("kernel", "", 60, 9), ("copy", "DtoD", 50, 2))
     made = Made(ranks=3, steps=1, per_step=4, silent={2: 7_000_000}).summaries()
-    summaries = [replace(one, work=own if one.rank == 2 else usual) for one in made]
+    summaries = [with_frames(one, work=own if one.rank == 2 else usual) for one in made]
     found = beside_median(combine(summaries), summaries, 2)
     numbers = {row[1]: row[2:5] for row in found.filter(pl.col("kind") == "step").iter_rows()}
     assert numbers["silent host time"] == (7e6, 0.0, 7e6)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.summary import Calls, RankSummary
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -60,14 +60,14 @@ class Clocks(Struct, frozen=True):
         return not (offset != 0).any()
 
 
-def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
+def fit(calls: Calls, summaries: Sequence[RankSummary]) -> Clocks:
     """Fits the clocks of all ranks; ranks of one host have one.
 
     Args:
         calls: `matched.Matched.calls`.
         summaries: of all ranks, by place.
     """
-    begin, end = (calls[name].to_numpy().astype(np.int64) for name in ("begin", "end"))
+    begin, end = (calls[name].to_numpy() for name in ("begin", "end"))
     place, instance = calls["place"].to_numpy(), calls["instance"].to_numpy()
     clock = _clock_of(summaries)
     shared = _at_once(calls).to_numpy()
@@ -104,21 +104,20 @@ LEAST_PROOF = 6
 """Fewer common collectives prove nothing against a rank."""
 
 
-def strangers(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> set[int]:
+def strangers(found: Calls, summaries: Sequence[RankSummary]) -> set[int]:
     """The places whose collectives can't be those of most others, whatever their clocks: they are of another job.
 
     No rank is done with a collective before another has come to it, and clocks drift apart by parts in 10,000.
 
     Args:
-        calls: `matched.Matched.calls`.
+        found: `matched.Matched.calls`.
         summaries: of all ranks, by place.
     """
-    calls = calls.filter(_at_once(calls))
+    calls = found.frame.filter(_at_once(found))
     if not calls.height:
         return set()
     place, instance = calls["place"].to_numpy(), calls["instance"].to_numpy()
-    zero = int(calls["begin"].min())  # type: ignore[arg-type]
-    times = np.stack([(calls[name].to_numpy() - zero).astype(np.float64) for name in ("begin", "end")])
+    times = calls.select(pl.col("begin", "end").cast(pl.Float64)).to_numpy().T
     order = np.argsort(place, kind="stable")
     bounds = np.searchsorted(place[order], np.arange(len(summaries) + 1))
     rows = [order[low:high] for low, high in pairwise(bounds)]
@@ -165,9 +164,11 @@ def _fits(times: Floats, known: Floats, *, one_host: bool) -> tuple[float, float
     return (offset, slope) if 2 * int((late > ONE_CLOCK_NS).sum()) <= late.size else None
 
 
-def _at_once(calls: pl.DataFrame) -> pl.Series:
+def _at_once(calls: Calls) -> pl.Series:
     """Which calls end everywhere at once; broadcasts, sends and gathers end where they are done."""
-    return ~calls["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"]).fill_null(value=True)
+    return ~calls.frame["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"]).fill_null(
+        value=True
+    )
 
 
 def _table(

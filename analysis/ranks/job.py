@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,13 @@ from tracetui.analysis.ranks.late import Answers, answers_of, peers_of
 from tracetui.analysis.ranks.links import beyond_usual, slow_links, transfers
 from tracetui.analysis.ranks.lost import lost
 from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, Matched, match
-from tracetui.analysis.ranks.waiting import waiting, who_for_whom
+from tracetui.analysis.ranks.waiting import Waiting, waiting, who_for_whom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.summary import Calls, RankSummary
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Job:
     """A row per rank and step (`tables.STEPS`)."""
     collectives: pl.DataFrame
     """A row per matched collective (`tables.COLLECTIVES`), in the order of time."""
-    calls: pl.DataFrame
-    """A row per rank and matched collective (`tables.CALLS`), on the common clock."""
+    waiting: Waiting
+    """Of the calls of these collectives."""
     waits: pl.DataFrame
     """Who waited for whom (`waiting.WAITS`), after chains were followed to their root: the matrix, without zeros."""
     kinds: pl.DataFrame
@@ -85,6 +86,11 @@ class Job:
     """Ranks whose Unix times lie further from the others' than clocks of hosts usually do."""
     empty: tuple[int, ...] = ()
     """Ranks whose recordings have no whole step, and no collective."""
+
+    @cached_property
+    def calls(self) -> pl.DataFrame:
+        """A row per rank and matched collective (`tables.CALLS`), on the common clock."""
+        return tables.calls(self.waiting)
 
     @property
     def shown_ns(self) -> float | None:
@@ -169,7 +175,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         ranks=table,
         steps=per_step,
         collectives=collectives,
-        calls=tables.calls(found),
+        waiting=found,
         waits=who_for_whom(found),
         kinds=tables.kinds(collectives, found, max(_middle(called), 1)),
         clocks=clocks.fitted,
@@ -295,8 +301,8 @@ def sends(matched: Matched) -> pl.DataFrame:
     Those that share a kernel with others can't be matched, but say as well who sends to whom, and how often.
     """
     columns = ("rank", "step", "kind", "group_id", "channel")
-    alone = matched.calls.filter(pl.col("channel").is_between(0, EXCHANGE - 1))
-    return pl.concat([alone.select(columns), matched.parts.select(columns)])
+    alone = matched.calls.frame.filter(pl.col("channel").cast(pl.Int64).is_between(0, EXCHANGE - 1))
+    return pl.concat([matched.calls.with_frame(alone).select(*columns), matched.parts.select(columns)])
 
 
 def _all_ranks(matched: Matched, count: int) -> set[int]:
@@ -312,9 +318,7 @@ def _in_order(sent: pl.DataFrame) -> tuple[int, ...]:
     return tuple(sorted({rank for pair in pairs for rank in pair}))
 
 
-def bubbles(
-    steps: pl.DataFrame, stage: Ints, calls: pl.DataFrame, sent: pl.DataFrame, counts: Sequence[int]
-) -> pl.DataFrame:
+def bubbles(steps: pl.DataFrame, stage: Ints, calls: Calls, sent: pl.DataFrame, counts: Sequence[int]) -> pl.DataFrame:
     """A row per stage (`STAGES`); empty without a pipeline.
 
     A stage's bubble is the time of its step in which its GPU computes nothing, less what its gradients' collectives
@@ -324,7 +328,8 @@ def bubbles(
     if last < 2 or not steps.height:
         return pl.DataFrame(schema=STAGES)
     by_rank = dict(zip(steps["rank"].unique(maintain_order=True).to_list(), stage.tolist(), strict=True))
-    other = calls.filter(pl.col("channel") < 0).group_by("rank").agg(gradients=pl.col("exposed_ns").sum())
+    alone = calls.select("rank", "channel", "exposed_ns").filter(pl.col("channel") < 0)
+    other = alone.group_by("rank").agg(gradients=pl.col("exposed_ns").sum())
     own = sent.filter(pl.col("kind") == "send").group_by("rank").agg(sent=pl.len(), to=pl.col("channel").n_unique())
     table = (
         steps.group_by("rank", maintain_order=True)

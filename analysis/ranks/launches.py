@@ -35,6 +35,8 @@ LEAST_PERCENT = 3.0
 """GPUs of one model differ by less."""
 DEVIATIONS = 4.0
 LEAST_LAUNCHES = 5
+AT_ONCE = 1 << 17
+"""About so many launches of all ranks are compared at once."""
 SHARED = 0.5
 """A launch counts that so many of its rank's peers have."""
 _KEY = ("name", "shape", "place")
@@ -114,6 +116,17 @@ class Paces(Struct, frozen=True):
         return np.nan_to_num(self.ratio - 1, nan=-1.0) > np.maximum(self.unsure, LEAST_PERCENT / 100)
 
 
+def _together(summaries: Sequence[RankSummary]) -> pl.DataFrame:
+    """The launches of all ranks by their place, with ``launch`` in place of name, shape and number in the step."""
+    what = pl.struct(*_KEY).hash().alias("launch")
+    none = pl.DataFrame(schema={"place": pl.Int64(), **LAUNCHES}).select("place", what, "alone_ns", "each_ns", "ns")
+    parts = (
+        one.launches.select(pl.lit(at, pl.Int64).alias("place"), what, "alone_ns", "each_ns", "ns")
+        for at, one in enumerate(summaries)
+    )
+    return pl.concat([none, *parts])
+
+
 def paces(summaries: Sequence[RankSummary], peers: Ints, usual: NDArray[np.bool_], own_percent: float) -> Paces:
     """Compares equal launches among ranks of one role.
 
@@ -126,38 +139,41 @@ def paces(summaries: Sequence[RankSummary], peers: Ints, usual: NDArray[np.bool_
     count = len(summaries)
     ratio, error = np.full(count, np.nan), np.full(count, np.nan)
     common, over, sure = np.zeros(count), np.zeros(count), np.zeros(count)
-    place = np.repeat(np.arange(count), [one.launches.height for one in summaries])
-    frame = pl.concat([one.launches for one in summaries] or [pl.DataFrame(schema=LAUNCHES)])
-    frame = frame.with_columns(place=pl.Series(place, dtype=pl.Int64), at=pl.col("place"))
-    frame = frame.with_columns(peers=pl.Series(peers[place], dtype=pl.Int64))
-    frame = frame.with_columns(usual=pl.Series(usual[place], dtype=pl.Boolean))
     size = np.bincount(peers[usual], minlength=int(peers.max(initial=0)) + 1)
-    of = pl.DataFrame({"peers": np.arange(size.size), "size": size})
-    key = ("peers", "name", "shape", "at")
-    shared = (
-        frame.join(of, on="peers")
-        .with_columns(
-            usual=pl.coalesce("alone_ns", "each_ns").filter("usual").quantile(0.5, "lower").over(key),
-            usual_ns=pl.col("ns").filter("usual").quantile(0.5, "lower").over(key),
-            have=pl.col("usual").sum().over(key),
-            every=pl.len().over(key),
-        )
-        .filter((pl.col("have") >= SHARED * pl.col("size")) & (pl.col("every") > 1))
-    )
-    told = shared.drop_nulls(["alone_ns", "usual"]).filter(pl.col("usual") > 0)
+    of = pl.DataFrame({"place": np.arange(count), "peers": peers, "is_usual": usual, "size": size[peers]})
+    frame, key = _together(summaries), ("peers", "launch")
     relative = pl.col("alone_ns") / pl.col("usual")
-    by_rank = told.group_by("place").agg(
-        ratio=relative.median(), off=(relative - relative.median()).abs().median(), of=pl.len()
-    )
-    for at, middle, off, number in by_rank.iter_rows():
-        if number >= LEAST_LAUNCHES:
-            ratio[at], error[at] = middle, 1.4826 * off / np.sqrt(number)
     longer = pl.col("ns") * (1 - pl.col("usual") / pl.col("alone_ns"))  # on its own, too
-    sums = shared.group_by("place").agg(
-        pl.col("ns").sum(), over=(pl.col("ns") - pl.col("usual_ns")).sum(), sure=longer.fill_null(0).fill_nan(0).sum()
+    told, sums = [], []
+    pieces = 1 + frame.height // AT_ONCE
+    for number in range(pieces):
+        shared = (
+            frame.filter(pl.col("launch") % pieces == number)
+            .join(of, on="place")
+            .with_columns(
+                usual=pl.coalesce("alone_ns", "each_ns").filter("is_usual").quantile(0.5, "lower").over(key),
+                usual_ns=pl.col("ns").filter("is_usual").quantile(0.5, "lower").over(key),
+                have=pl.col("is_usual").sum().over(key),
+                every=pl.len().over(key),
+            )
+            .filter((pl.col("have") >= SHARED * pl.col("size")) & (pl.col("every") > 1))
+        )
+        both = shared.drop_nulls(["alone_ns", "usual"]).filter(pl.col("usual") > 0)
+        told.append(both.select("place", relative=relative))
+        over_ns, sure_ns = pl.col("ns") - pl.col("usual_ns"), longer.fill_null(0).fill_nan(0)
+        sums.append(shared.group_by("place").agg(pl.col("ns").sum(), over=over_ns.sum(), sure=sure_ns.sum()))
+    middle = pl.col("relative").median()
+    by_rank = (
+        pl.concat(told)
+        .group_by("place")
+        .agg(ratio=middle, off=(pl.col("relative") - middle).abs().median(), of=pl.len())
     )
+    for at, times, off, number in by_rank.iter_rows():
+        if number >= LEAST_LAUNCHES:
+            ratio[at], error[at] = times, 1.4826 * off / np.sqrt(number)
+    summed = pl.concat(sums).group_by("place").sum()
     for name, values in (("ns", common), ("over", over), ("sure", sure)):
-        values[sums["place"].to_numpy()] = sums[name].to_numpy()
+        values[summed["place"].to_numpy()] = summed[name].to_numpy()
     unsure = DEVIATIONS * error
     for number in np.unique(peers).tolist():
         mine = np.flatnonzero((peers == number) & ~np.isnan(ratio))

@@ -57,30 +57,32 @@ def transfers(found: Waiting, summaries: Sequence[RankSummary], names: tuple[str
         names: by group, what people call it.
     """
     calls = found.calls
-    paired = pl.col("channel").is_between(0, EXCHANGE - 1)
+    channel = pl.col("channel").cast(pl.Int64).first()
+    paired = channel.is_between(0, EXCHANGE - 1)
     hosts, devices = (
-        pl.Series(values, dtype=pl.String).gather(calls["place"])
+        pl.Series(values, dtype=pl.Categorical).gather(calls["place"])
         for values in ([one.host for one in summaries], [one.device for one in summaries])
     )
     groups = pl.DataFrame(
         {"group_id": range(len(names)), "group": names}, {"group_id": pl.Int64(), "group": pl.String()}
     )
     frame = (
-        calls.with_columns(host=hosts, device=devices)
+        calls.frame.with_columns(host=hosts, device=devices)
         .group_by("instance", maintain_order=True)
         .agg(
-            pl.col("group_id", "channel").first(),
-            kind=pl.when(paired.first()).then(pl.lit("send")).otherwise(pl.col("kind").first()),
-            group_size=pl.when(pl.col("channel").first() >= 0).then(2).otherwise(pl.col("group_size").max()),
-            bytes=pl.max_horizontal(pl.col("bytes_in").max(), pl.col("bytes_out").max()),
+            pl.col("group_id").first().cast(pl.Int64),
+            channel=channel,
+            kind=pl.when(paired).then(pl.lit("send")).otherwise(pl.col("kind").first().cast(pl.String)),
+            group_size=pl.when(channel >= 0).then(2).otherwise(pl.col("group_size").max().cast(pl.Int64)),
+            bytes=pl.max_horizontal(pl.col("bytes_in").max(), pl.col("bytes_out").max()).cast(pl.Int64),
             across=pl.col("host").n_unique() > 1,
             # GPUs of one kind, on one host
             gpu=pl.when(
                 (pl.col("host").n_unique() == 1)
                 & (pl.col("device").n_unique() == 1)
                 & pl.col("host").is_not_null().all()
-            ).then(pl.col("device").first()),
-            ranks=pl.col("rank"),
+            ).then(pl.col("device").first().cast(pl.String)),
+            ranks=pl.col("rank").cast(pl.Int64),
             present=pl.len(),
         )
         # where a rank is missing, a transfer may be waiting for it

@@ -16,12 +16,15 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.ranks.waiting import narrow
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.ranks.summary import Calls
     from tracetui.analysis.ranks.waiting import Waiting
 
 PARTS = ("gpu", "silent", "loader", "calls")
@@ -47,8 +50,8 @@ LOST: dict[str, pl.DataType] = {
     "lost_ns": pl.Int64(),
 }
 OTHER = "other"
-NO_STEP = -(1 << 62)
-"""In arrays, of calls that no step launched, and of those whose launch is not recorded."""
+NO_STEP, NEVER = -(1 << 30), -(1 << 62)
+"""In arrays, the step of calls that no step launched, and the time of launches that are not recorded."""
 
 
 class Lost(Struct, frozen=True):
@@ -90,39 +93,53 @@ def lost(found: Waiting, slower: Ints, peers: Ints, steps: int) -> Lost:
     )
 
 
-def _more(found: Waiting, peers: Ints) -> NDArray[np.float64]:
-    """Per call, what its rank did more than its peers since the collective before, by `PARTS`.
+def _more(found: Waiting, peers: Ints) -> list[Ints]:
+    """By `PARTS`, per call: what its rank did more than its peers since the collective before.
 
     Ranks of one role launch the same collectives in the same order, so the n-th of a step is compared with the n-th.
     """
     calls = found.calls
-    place = calls["place"].to_numpy()
-    gpu, silent, blocked = (
-        calls[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        for name in ("own_gpu_ns", "silent_ns", "blocked_ns")
-    )
-    loader = calls["loader_ns"].fill_null(0).to_numpy()
+    place = narrow(calls["place"].to_numpy())
     # work whose launch is not recorded comes first
-    launched = calls["launched"].fill_null(NO_STEP).to_numpy()
-    by_launch = np.lexsort((calls["begin"].to_numpy(), launched, place))
+    launched = calls["launched"].fill_null(NEVER).to_numpy()
+    by_launch = narrow(np.lexsort((calls["begin"].to_numpy(), launched, place)))
+    step, slot = _codes(calls.frame["step"]), peers[place]
+    for code in (step, _place_in(step + place * (step.max() + 1), by_launch), _codes(calls.frame["kind"])):
+        slot = slot * (int(code.max()) + 1) + code
+    del step, code
+    slot, found_parts = narrow(slot), []
+    for name in PARTS:
+        values = _since(calls, place, launched, by_launch) if name == "calls" else _known(calls, OWN[name])
+        found_parts.append(narrow(_above_middle(values, slot)))
+    return found_parts
+
+
+OWN = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
+"""Which column of `summary.COLLECTIVES` says each part; the rest is the time between the launches."""
+
+
+def _known(calls: Calls, name: str) -> NDArray[np.float64]:
+    """The values, NaN where they are not known; nobody waits for a loader that is not recorded."""
+    without = 0.0 if name == "loader_ns" else float("nan")
+    values: NDArray[np.float64] = calls[name].cast(pl.Float64).fill_null(without).to_numpy()
+    return values
+
+
+def _since(calls: Calls, place: Ints, launched: Ints, by_launch: Ints) -> NDArray[np.float64]:
+    """Per call: the time since the launch of the one before it in which its host neither waited nor was silent."""
     after, before = by_launch[1:], by_launch[:-1]
-    told = (place[after] == place[before]) & (launched[before] != NO_STEP)
+    told = (place[after] == place[before]) & (launched[before] != NEVER)
     since = np.full(place.size, np.nan)
     since[after] = np.where(told, launched[after] - launched[before], np.nan)
-    slot = np.zeros(place.size, np.int64)
-    step = _codes(calls["step"])
-    for code in (peers[place], step, _place_in(place * (int(step.max()) + 1) + step, by_launch), _codes(calls["kind"])):
-        slot = slot * (int(code.max()) + 1) + code
-    order = np.argsort(slot, kind="stable")
-    result = np.empty((place.size, len(PARTS)))
-    for at, values in enumerate((gpu, silent, loader, np.maximum(since - silent - loader - blocked, 0))):
-        result[:, at] = _above_middle(values.astype(np.float64), slot, order)
-    return result
+    for name in ("silent_ns", "loader_ns", "blocked_ns"):
+        since -= _known(calls, name)
+    np.maximum(since, 0, out=since)
+    return since
 
 
 def _codes(column: pl.Series) -> Ints:
     """A number for each value."""
-    found: Ints = column.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+    found: Ints = column.to_physical().rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
     return found
 
 
@@ -135,31 +152,31 @@ def _place_in(code: Ints, order: Ints) -> Ints:
     return found
 
 
-def _above_middle(values: NDArray[np.float64], slot: Ints, order: Ints) -> NDArray[np.float64]:
+def _above_middle(values: NDArray[np.float64], slot: Ints) -> Ints:
     """How far each value lies above the lower median of its slot; 0 where it is NaN."""
+    order = np.lexsort((values, slot))  # NaN is last
     first = np.flatnonzero(np.r_[True, np.diff(slot[order]) != 0])
-    known = np.add.reduceat(~np.isnan(values[order]), first)
-    ascending = values[np.lexsort((values, slot))]  # NaN is last
-    middle = ascending[first + np.maximum(known - 1, 0) // 2]
-    above = np.empty(values.size)
-    above[order] = values[order] - np.repeat(middle, np.diff(np.r_[first, values.size]))
-    return np.nan_to_num(above)
+    ascending = values[order]
+    known = np.add.reduceat(~np.isnan(ascending), first)
+    ascending -= np.repeat(ascending[first + np.maximum(known - 1, 0) // 2], np.diff(np.r_[first, values.size]))
+    above = np.empty(values.size, np.int64)
+    above[order] = np.nan_to_num(ascending, copy=False)
+    return above
 
 
 class _Walk:
     """The walk back along the path, with what it has found so far, in ns."""
 
-    def __init__(self, found: Waiting, more: NDArray[np.float64], slower: Ints) -> None:
+    def __init__(self, found: Waiting, more: list[Ints], slower: Ints) -> None:
         calls, clocks = found.calls, found.clocks
-        wait, last = found.wait, found.last[found.instance]
-        lasted = clocks.end - clocks.begin
-        bare = np.minimum(calls["exposed_ns"].cast(pl.Int64).fill_null(0).to_numpy(), lasted)
-        mine = last == np.arange(last.size)
+        last, lasted = narrow(found.last)[found.instance], narrow(clocks.end - clocks.begin)
+        bare = narrow(np.minimum(calls["exposed_ns"].fill_null(0).to_numpy(), lasted))
+        mine = last == np.arange(last.size, dtype=np.int32)
         # how long a rank stood still for a later one: its GPU had nothing else to do, where that of the last one had
         transfer = np.minimum(found.transfer, np.where(found.last >= 0, bare[np.maximum(found.last, 0)], 0))
         hidden = found.transfer - transfer
-        stood = np.where((last >= 0) & ~mine, np.clip(bare - transfer[found.instance], 0, None), 0)
-        held = (stood > 0) & (stood >= SHARE * wait)
+        stood = narrow(np.where((last >= 0) & ~mine, np.clip(bare - transfer[found.instance], 0, None), 0))
+        self.held = (stood > 0) & (stood >= SHARE * found.wait)
         others = pl.DataFrame({"instance": found.instance, "stood": stood}).filter(pl.Series(~mine))
         usual = others.group_by("instance").agg(pl.col("stood").median())
         cost = np.zeros(found.first.size)
@@ -167,22 +184,22 @@ class _Walk:
         # of two that are late together the path is on one, which need not be the last by some µs
         known = (last >= 0) & (found.late > 0)
         late_by = np.where(known, np.minimum(found.late + hidden[found.instance], cost[found.instance]), 0)
-        self.more, self.held, self.last = more, held, last
+        self.late_by = narrow(late_by.astype(np.int64))
+        del late_by, stood, others, known, mine, lasted
+        self.more, self.last, self.bare = more, last, bare
         self.begin, self.end = clocks.begin, clocks.end
-        self.bare, self.late_by = bare, late_by.astype(np.int64)
-        launched = calls["launched"].to_numpy().astype(np.float64)
-        ahead = calls["begin"].to_numpy() - launched
-        lead = pl.DataFrame({"place": calls["place"], "ahead": ahead}).fill_nan(None)
-        least = lead.select(pl.col("ahead").quantile(0.05).over("place")).to_series().fill_null(0.0)
-        self.ahead = np.nan_to_num(ahead - least.to_numpy(), nan=np.inf)
-        self.rank, self.step = calls["rank"].to_numpy(), calls["step"].fill_null(NO_STEP).to_numpy()
-        self.place = calls["place"].to_numpy()
+        ahead = pl.col("begin").cast(pl.Float64) - pl.col("launched")
+        led = ahead - ahead.quantile(0.05).over("place").fill_null(0.0)
+        self.ahead = calls.frame.select(led.fill_null(np.inf).cast(pl.Float32)).to_series().to_numpy()
+        self.rank, self.place = narrow(calls["rank"].to_numpy()), narrow(calls["place"].to_numpy())
+        self.step = narrow(calls["step"].fill_null(NO_STEP).to_numpy())
         order = np.lexsort((clocks.end, self.place))
         bounds = np.searchsorted(self.place[order], np.arange(int(self.place.max()) + 2))
+        order = narrow(order)
         self.rows = [order[low:high] for low, high in pairwise(bounds.tolist())]
-        self.ends = [clocks.end[rows] for rows in self.rows]
-        self.sends = ((calls["channel"] >= 0) | (calls["kind"] == "send_recv").fill_null(value=False)).to_numpy()
-        self.slower = slower[found.instance]
+        sends = (pl.col("channel") >= 0) | (pl.col("kind") == "send_recv").fill_null(value=False)
+        self.sends = calls.frame.select(sends).to_series().to_numpy()
+        self.slower = narrow(slower)[found.instance]
         self.first = int(clocks.begin.min())
         self.start = int(clocks.end.argmax())
         self.whole = int(self.end[self.start]) - self.first
@@ -199,7 +216,7 @@ class _Walk:
         while time > self.first:
             place, rank = int(self.place[row]), int(self.rank[row])
             mine = self.rows[place]
-            at = int(np.searchsorted(self.ends[place], time, side="right")) - 1
+            at = int(np.searchsorted(self.end[mine], time, side="right")) - 1
             reached = time
             while at >= 0 and not self._leads(int(mine[at]), time):
                 through.append(int(mine[at]))
@@ -230,7 +247,7 @@ class _Walk:
         for row in reversed(through):
             if self.step[row] != step:  # what nobody met in the step after it, nobody waited for
                 new, old, step = np.zeros(len(PARTS)), new, int(self.step[row])
-            new = new + self.more[row]
+            new = new + [part[row] for part in self.more]
             if new[:CALLS].sum() <= 0:
                 new[:CALLS] = 0
             if self.late_by[row] <= 0 or self.begin[row] > reached:

@@ -19,9 +19,10 @@ from msgspec import Struct, structs
 
 from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.clocks import MOST_DRIFT
+from tracetui.analysis.ranks.summary import Calls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,9 +38,9 @@ EXCHANGE = 1 << 2 * CHANNEL_BITS
 class GroupedCalls(Struct, frozen=True):
     """All calls with the number of their group."""
 
-    calls: pl.DataFrame
-    """`summary.COLLECTIVES` without group, order and peer, with ``place``, ``rank``, ``group_id`` (-1: not known) and
-    ``channel`` (-1: not point-to-point)."""
+    calls: Calls
+    """`summary.COLLECTIVES` without group, order, peer and type, with ``place``, ``rank``, ``group_id`` (-1: unknown),
+    ``channel`` (-1: not point-to-point), and ``signature``: what is the same for one collective on all ranks."""
     names: tuple[str, ...]
     ranks: tuple[Members, ...]
     here: tuple[int, ...]
@@ -75,36 +76,45 @@ def grouped_calls(summaries: Sequence[RankSummary]) -> GroupedCalls:
                 here.append(0)
             here[number] += 1
             owners.append((place, None, number))
-    calls = _together(summaries)
     table = pl.DataFrame(
         owners, schema={"place": pl.Int64(), "group": pl.String(), "group_id": pl.Int64()}, orient="row"
     ).unique(["place", "group"], keep="first", maintain_order=True)
-    group_id = calls.select("place", "group").join(
-        table, on=["place", "group"], how="left", nulls_equal=True, maintain_order="left"
-    )["group_id"]
-    calls = calls.drop("group").with_columns(group_id=group_id.fill_null(-1))
+    calls = Calls.of(_in_parts(summaries, table))
     keys = list(numbers)
     members = tuple(key[1] for key in keys)
+    channel = _channels(calls, members)
     return GroupedCalls(
-        calls.drop("order", "peer").with_columns(channel=_channels(calls, members)),
+        calls.with_frame(calls.frame.drop("peer").with_columns(channel=channel)),
         _told_apart(titles, members),
         members,
         tuple(here),
     )
 
 
-def _together(summaries: Sequence[RankSummary]) -> pl.DataFrame:
-    if not summaries:
-        empty = {**contract.COLLECTIVES, "place": pl.Int64(), "rank": pl.Int64()}
-        return pl.DataFrame(schema=empty)
-    heights = [one.collectives.height for one in summaries]
-    frame = pl.concat([one.collectives for one in summaries])
-    place = np.repeat(np.arange(len(summaries)), heights)
-    rank = np.array([one.rank for one in summaries], np.int64)[place]
-    return frame.with_columns(place=pl.Series(place, dtype=pl.Int64), rank=pl.Series(rank, dtype=pl.Int64))
+def _in_parts(summaries: Sequence[RankSummary], groups: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The calls of some ranks after the other: what all need of them, without texts that differ between few of them."""
+    codes: dict[int, int] = {}
+    for first in range(0, max(len(summaries), 1), IN_PART):
+        some = [one.collectives for one in summaries[first : first + IN_PART]]
+        frame = pl.concat(some or [pl.DataFrame(schema=contract.COLLECTIVES)])
+        place = np.repeat(np.arange(first, first + len(some)), [part.height for part in some])
+        rank = np.array([one.rank for one in summaries], np.int64)[place]
+        frame = frame.with_columns(place=pl.Series(place, dtype=pl.Int64), rank=pl.Series(rank, dtype=pl.Int64))
+        signature = frame.select(pl.when(_known()).then(pl.struct(*SIGNATURE).hash())).to_series()
+        for value in signature.unique().drop_nulls():
+            codes.setdefault(value, len(codes) + 1)
+        signature = signature.replace_strict(codes, default=0, return_dtype=pl.Int64)
+        same = ["place", "group"]
+        frame = frame.join(groups, on=same, how="left", nulls_equal=True, maintain_order="left")
+        frame = frame.with_columns(pl.col("group_id").fill_null(-1), signature=signature)
+        yield frame.drop("group", "order", "element_type")
 
 
-def _channels(calls: pl.DataFrame, ranks: tuple[Members, ...]) -> pl.Series:
+IN_PART = 64
+"""So many ranks' calls are looked at together."""
+
+
+def _channels(calls: Calls, ranks: tuple[Members, ...]) -> pl.Series:
     """Who sends to whom, as a number; peers are ranks of the job or places in the group, which is found out."""
     paired = (
         calls["kind"].is_in(POINT_TO_POINT).fill_null(value=False).to_numpy() & calls["peer"].is_not_null().to_numpy()
@@ -160,7 +170,7 @@ SAMPLED, MOST_TRIED, AT_ONCE = 128, 32, 4096
 """So many calls of each alignment are looked at, then all calls of the best so many; so many alignments at once."""
 AGAIN = 64
 """More calls of one number than that are not told apart."""
-_PAIRED = pl.col("channel") >= 0
+_PAIRED = pl.col("kind").is_in(POINT_TO_POINT).fill_null(value=False) & pl.col("peer").is_not_null()
 SIGNATURE = (
     # what one rank sends the other receives
     pl.when(_PAIRED).then(pl.lit("p2p")).otherwise("kind"),
@@ -183,10 +193,8 @@ def keyed(frame: pl.DataFrame) -> pl.DataFrame:
 
     They are found on the columns that tell them, which are sorted and copied some times.
     """
-    signature = pl.struct(*SIGNATURE).hash()
-    told = frame.select(*_TELLING, signature=pl.when(_known()).then(signature).otherwise(0)).with_row_index("row")
-    found = _keyed(told).sort("row")
-    return frame.drop("element_type").with_columns(found["key"], found["by"])
+    found = _keyed(frame.select(*_TELLING, "signature").with_row_index("row")).sort("row")
+    return frame.drop("signature").with_columns(found["key"], found["by"])
 
 
 def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
@@ -197,7 +205,7 @@ def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     if not frame.select(numbered.any()).item():
         return _from_the_end(frame)
     with_seq = frame.filter(numbered)
-    with_seq = with_seq.with_columns(key=pl.col("seq") * AGAIN + _again(with_seq), by=pl.lit("seq"))
+    with_seq = with_seq.with_columns(key=pl.col("seq").cast(pl.Int64) * AGAIN + _again(with_seq), by=pl.lit("seq"))
     without = frame.filter(~numbered)
     counted = with_seq.select(*where).unique()
     lone = without.join(counted, on=list(where), how="semi")
@@ -208,7 +216,7 @@ def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _again(frame: pl.DataFrame) -> pl.Series:
     """Which of several calls of one number each is: several may share one, as those of a coalesced call."""
-    place, group, seq = (frame[name].to_numpy() for name in ("place", "group_id", "seq"))
+    place, group, seq = (frame[name].cast(pl.Int64).to_numpy() for name in ("place", "group_id", "seq"))
     code = np.sort((place << 48) ^ (group << 32) ^ seq)
     if not (code[1:] == code[:-1]).any():
         return pl.zeros(frame.height, pl.Int64, eager=True)
@@ -234,28 +242,9 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
         away=pl.col("end") - pl.col("end").median().over(*where, "key"),
         other=pl.col("step") != pl.col("step").median().over(*where, "key"),
     )  # fmt: skip
-    mine = (*where, "place")
-    third = pl.len() // 3
-    ends = away.group_by(mine, maintain_order=True).agg(
-        *(pl.col(name).head(third).median().alias(f"{name}_0") for name in ("away", "end")),
-        *(pl.col(name).tail(third).median().alias(f"{name}_1") for name in ("away", "end")),
-        middle=pl.col("away").median(),
-        about=pl.col("end").median(),
-    )
-    # clocks of hosts drift apart, which makes no alignment unsteady
-    slope = (pl.col("away_1") - pl.col("away_0")) / (pl.col("end_1") - pl.col("end_0"))
-    slope = pl.when(slope.abs() <= MOST_DRIFT).then(slope).otherwise(0.0)
-    left = pl.col("away") - pl.col("middle") - slope * (pl.col("end") - pl.col("about"))
-    by_rank = (
-        away.join(ends, on=list(mine), maintain_order="left")
-        .group_by(mine)
-        .agg(
-            spread=left.abs().quantile(MOST_PERCENT / 100),
-            apart=pl.col("middle").first().abs(),
-            other=pl.col("other").mean(),
-            calls=pl.len(),
-        )
-    )
+    pieces = 1 + frame.height // PIECE
+    parts = (away.filter(pl.col("place") % pieces == number) for number in range(pieces))
+    by_rank = pl.concat(map(_steadiness_of, parts))
     off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS) | (pl.col("other") > 0.5).fill_null(value=False)
     loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
     known = pl.col("signature") != 0
@@ -268,6 +257,40 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
     ):
         found.setdefault((group, channel), []).append(place)
     return found
+
+
+PIECE = 1 << 18
+"""About so many calls of all ranks are looked at together where each rank's are looked at by themselves."""
+
+
+def _steadiness_of(away: pl.DataFrame) -> pl.DataFrame:
+    """How steady the ends of each rank in each group and channel are beside the others': spread, apart, other, calls.
+
+    Args:
+        away: group_id, channel, place; end; how far it is away from the others', and whether it is of another step.
+    """
+    mine = ("group_id", "channel", "place")
+    third = pl.len() // 3
+    ends = away.group_by(mine, maintain_order=True).agg(
+        *(pl.col(name).head(third).median().alias(f"{name}_0") for name in ("away", "end")),
+        *(pl.col(name).tail(third).median().alias(f"{name}_1") for name in ("away", "end")),
+        middle=pl.col("away").median(),
+        about=pl.col("end").median(),
+    )
+    # clocks of hosts drift apart, which makes no alignment unsteady
+    slope = (pl.col("away_1") - pl.col("away_0")) / (pl.col("end_1") - pl.col("end_0"))
+    slope = pl.when(slope.abs() <= MOST_DRIFT).then(slope).otherwise(0.0)
+    left = pl.col("away") - pl.col("middle") - slope * (pl.col("end") - pl.col("about"))
+    return (
+        away.join(ends, on=list(mine), maintain_order="left")
+        .group_by(mine)
+        .agg(
+            spread=left.abs().quantile(MOST_PERCENT / 100),
+            apart=pl.col("middle").first().abs(),
+            other=pl.col("other").mean(),
+            calls=pl.len(),
+        )
+    )
 
 
 def _known() -> pl.Expr:
@@ -312,7 +335,7 @@ class _Sequence:
     """What one rank did in a group, the last first."""
 
     def __init__(self, signature: NDArray[np.uint64], end: NDArray[np.int64], step: NDArray[np.int64]) -> None:
-        self.signature, self.end, self.step = signature[::-1], end[::-1], step[::-1]
+        self.signature, self.end, self.step = signature[::-1], end[::-1].astype(np.int64), step[::-1]
 
     def fit(self, other: _Sequence) -> tuple[int, float, bool]:
         """How many places later than its own end the other's last call stands here, and how well it fits there.
@@ -438,9 +461,8 @@ COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT, UNSHARED = (
 class Matched(Struct, frozen=True):
     """The collectives that all present ranks of a group share."""
 
-    calls: pl.DataFrame
-    """One rank's call a row: the columns of `summary.COLLECTIVES` with ``place`` (of the summary), ``rank`` and
-    ``instance``, by instance, then rank."""
+    calls: Calls
+    """One rank's call a row: the columns of `GroupedCalls.calls` and ``instance``, by instance, then rank."""
     group_names: tuple[str, ...]
     """By ``group_id``: what people call the group."""
     group_ranks: tuple[Members, ...]
@@ -460,8 +482,9 @@ class Matched(Struct, frozen=True):
 
     def without_groups(self) -> Matched:
         """The same with every call unmatched, since its group is not recorded."""
-        told = _counted(self.calls, NO_GROUP)
-        return structs.replace(self, calls=self.calls.clear(), unmatched=pl.concat([self.unmatched, told]), by="")
+        told = _counted(self.calls.frame, NO_GROUP)
+        none = self.calls.with_frame(self.calls.frame.clear())
+        return structs.replace(self, calls=none, unmatched=pl.concat([self.unmatched, told]), by="")
 
 
 def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matched:
@@ -472,8 +495,8 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
         steps: those that all ranks have: collectives of others are left out, as times per step are of these.
     """
     known = grouped_calls(summaries)
-    frame = known.calls
-    known = GroupedCalls(frame.clear(), known.names, known.ranks, known.here)  # a frame that is sorted needs no other
+    calls, frame = known.calls, known.calls.frame
+    known = structs.replace(known, calls=calls.with_frame(frame.clear()))  # a frame that is sorted needs no other
     lost: list[pl.DataFrame] = []
 
     def set_aside(rows: pl.Expr, reason: str) -> None:
@@ -492,9 +515,7 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
     frame = keyed(frame)
     by = ", ".join(frame["by"].unique().sort().to_list()) if frame.height else ""
     frame = frame.sort("group_id", "channel", "key", "place")
-    instance = (
-        pl.struct("group_id", "channel", "key").rle_id().cast(pl.Int64) if frame.height else pl.lit(0, dtype=pl.Int64)
-    )
+    instance = pl.struct("group_id", "channel", "key").rle_id() if frame.height else pl.lit(0, dtype=pl.UInt32)
     frame = frame.with_columns(instance=instance)
     frame = frame.with_columns(odd=_odd(frame))
     set_aside(pl.col("odd"), DIFFERENT)
@@ -503,19 +524,20 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
     set_aside((pl.len().over("instance") < pl.col("here")) | (pl.len().over("instance") < 2), NOT_EVERYWHERE)
     if steps:
         # a rank whose mark of a step is missing has its calls, but they are of no step
-        step = pl.col("step").max().over("instance")
+        step = pl.col("step").max().over("instance").cast(pl.Int64)
         set_aside((step.is_not_null() & ~step.is_in(list(steps))), UNSHARED)
     if frame.height:
-        frame = frame.with_columns(instance=pl.col("instance").rle_id().cast(pl.Int64))
+        frame = frame.with_columns(instance=pl.col("instance").rle_id())
     unmatched = pl.concat(lost).sort("rank", "reason") if lost else pl.DataFrame(schema=UNMATCHED)
-    return Matched(frame.drop("odd", "by"), known.names, known.ranks, unmatched, parts, by)
+    kept = calls.with_frame(frame.drop("odd", "by", "key", "here", strict=False))
+    return Matched(kept, known.names, known.ranks, unmatched, calls.with_frame(parts).select(), by)
 
 
 def _counted(gone: pl.DataFrame, reason: str, steps: Sequence[int] = ()) -> pl.DataFrame:
     """How many calls of each rank are not matched for this reason (`UNMATCHED`)."""
-    of_step = pl.col("step").is_in(list(steps)) if steps else pl.lit(value=True)
-    counted = gone.group_by("rank").agg(
-        count=pl.len().cast(pl.Int64), exposed_ns=pl.col("exposed_ns").filter(of_step).sum().cast(pl.Int64)
+    of_step = pl.col("step").cast(pl.Int64).is_in(list(steps)) if steps else pl.lit(value=True)
+    counted = gone.group_by(pl.col("rank").cast(pl.Int64)).agg(
+        count=pl.len().cast(pl.Int64), exposed_ns=pl.col("exposed_ns").cast(pl.Int64).filter(of_step).sum()
     )
     return counted.select("rank", pl.lit(reason).alias("reason"), "count", "exposed_ns")
 
@@ -526,9 +548,10 @@ def _with_exchanges(frame: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
     Such a kernel ends when both are done, so it tells as much as a collective of the two. One with several peers ends
     when the last of them is done, which may have waited for a third.
     """
-    source, target = pl.col("channel") // (1 << CHANNEL_BITS), pl.col("channel") % (1 << CHANNEL_BITS)
+    channel = pl.col("channel").cast(pl.Int64)
+    source, target = channel // (1 << CHANNEL_BITS), channel % (1 << CHANNEL_BITS)
     pair = pl.min_horizontal(source, target) * (1 << CHANNEL_BITS) + pl.max_horizontal(source, target)
-    size, sends = pl.max_horizontal("bytes_in", "bytes_out"), pl.col("kind") == "send"
+    size, sends = pl.max_horizontal("bytes_in", "bytes_out").cast(pl.Int64), pl.col("kind") == "send"
     same = ("place", "begin", "end")
     known = size.null_count() == 0
     told = (
@@ -558,9 +581,9 @@ def _odd(frame: pl.DataFrame) -> pl.Series:
     """Which calls differ from what most ranks of their instance did."""
     if not frame.height:
         return pl.Series([], dtype=pl.Boolean)
-    kind = pl.when(pl.col("channel") >= 0).then(pl.lit("p2p")).otherwise(pl.col("kind"))
+    kind = pl.when(pl.col("channel") >= 0).then(-1).otherwise(pl.col("kind").to_physical().cast(pl.Int64))
     size = pl.when(pl.col("kind").is_in(SAME_BYTES)).then(pl.col("bytes_in"))
-    told = frame.select("instance", kind=kind.cast(pl.Categorical).to_physical(), size=size)
+    told = frame.select("instance", kind=kind, size=size)
     several = told.group_by("instance").agg(
         mixed=(pl.col("kind").n_unique() > 1) | (pl.col("size").drop_nulls().n_unique() > 1)
     )

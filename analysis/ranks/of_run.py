@@ -167,8 +167,7 @@ def _with_steps(found: RankSummary, scope: Scope) -> RankSummary:
     steps = steps.slice(scope.skip_steps)
     if scope.steps is not None:
         steps = steps.filter(pl.col("step").is_between(*scope.steps))
-    chosen = pl.col("step").is_in(steps["step"].implode())
-    return replace(found, steps=steps, collectives=found.collectives.filter(chosen), work=found.work.filter(chosen))
+    return found.of_steps(steps["step"].to_list(), "steps", "collectives", "work")
 
 
 def of_run(run: Run, *, make: bool, progress: Callable[[int, int], None] | None = None) -> Summaries:

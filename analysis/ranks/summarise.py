@@ -300,10 +300,12 @@ def summarise(
     kept = pl.col("step").is_in(steps["step"].implode())
     shift = info.base_time or 0
     return RankSummary(
-        steps=_shifted(steps, shift),
-        collectives=_shifted(collective_rows(trace), shift),
-        work=work_rows(trace).filter(kept),
-        launches=launch_rows(trace)[0],
+        {
+            "steps": _shifted(steps, shift),
+            "collectives": _shifted(collective_rows(trace), shift),
+            "work": work_rows(trace).filter(kept),
+            "launches": launch_rows(trace)[0],
+        },
         path=path or trace.source.path.name,
         rank=0 if known is None else known,
         world_size=info.world_size if info.world_size is not None else named,

@@ -6,13 +6,14 @@ Times are Unix times in ns where the recording says when it began (`RankSummary.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tracetui.parsers.trace import Note
 
@@ -106,10 +107,9 @@ def members(ranks: Sequence[int]) -> Members:
 class RankSummary:
     """One rank of a job in one recording."""
 
-    steps: pl.DataFrame
-    collectives: pl.DataFrame
-    work: pl.DataFrame
-    launches: pl.DataFrame
+    frames: dict[str, pl.DataFrame]
+    """By `FRAMES`. Those of a file are unpacked when they are asked for, and not kept: of thousands of ranks they take
+    more memory than all that is made of them."""
     path: str
     """The recording, relative to the job's folder."""
     rank: int
@@ -132,3 +132,96 @@ class RankSummary:
     environment: tuple[tuple[str, str], ...] = ()
     """What may differ between machines: driver, versions, clocks and throttling, by name."""
     notes: tuple[Note, ...] = ()
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """`STEPS`."""
+        return self.frames["steps"]
+
+    @property
+    def collectives(self) -> pl.DataFrame:
+        """`COLLECTIVES`."""
+        return self.frames["collectives"]
+
+    @property
+    def work(self) -> pl.DataFrame:
+        """`WORK`."""
+        return self.frames["work"]
+
+    @property
+    def launches(self) -> pl.DataFrame:
+        """`LAUNCHES`."""
+        return self.frames["launches"]
+
+    def of_steps(self, steps: Iterable[int], *names: str) -> RankSummary:
+        """The same with these steps alone in the frames of these names."""
+        return replace(self, frames=_OfSteps(self.frames, sorted(steps), names))
+
+
+class _OfSteps(dict[str, pl.DataFrame]):
+    """Frames of some steps."""
+
+    def __init__(self, whole: dict[str, pl.DataFrame], steps: Sequence[int], names: Sequence[str]) -> None:
+        super().__init__()
+        self._whole, self._steps, self._names = whole, steps, names
+
+    def __missing__(self, name: str) -> pl.DataFrame:
+        frame = self._whole[name]
+        if name not in self._names:
+            return frame
+        frame = frame.filter(pl.col("step").is_in(self._steps))
+        if name == "steps":  # small, and asked for again and again
+            self[name] = frame
+        return frame
+
+
+TIMES = ("launched", "begin", "end")
+WIDTHS: dict[str, pl.DataType] = {
+    **COLLECTIVES,
+    **dict.fromkeys(("place", "rank", "instance", "group_id", "channel", "signature"), pl.Int64()),
+}
+
+
+class Calls(Struct, frozen=True):
+    """A table with a row for each of millions of calls, which takes a quarter of the memory that its columns declare.
+
+    Numbers are of as many bytes as these need; a column that is taken by its name is as wide as in `WIDTHS`.
+    """
+
+    frame: pl.DataFrame
+    """`TIMES` count from `since`; texts are categories."""
+    since: int = 0
+
+    @classmethod
+    def of(cls, parts: Iterable[pl.DataFrame]) -> Calls:
+        """The rows of all parts, each of which is needed no longer than it is looked at."""
+        held, since = list[pl.DataFrame](), None
+        for part in parts:
+            if since is None and part.height:
+                since = int(part["begin"].min())  # type: ignore[arg-type]
+            moved = part.with_columns(pl.col(name) - (since or 0) for name in TIMES)
+            held.append(moved.select(map(_narrow, moved)))
+        return cls(pl.concat(held, how="vertical_relaxed", rechunk=True), since or 0)
+
+    @property
+    def height(self) -> int:
+        """How many calls there are."""
+        return self.frame.height
+
+    def __getitem__(self, name: str) -> pl.Series:
+        column = pl.col(name).cast(WIDTHS[name])
+        return self.frame.select(column + self.since if name in TIMES else column).to_series()
+
+    def select(self, *names: str) -> pl.DataFrame:
+        """Some columns, as wide as they are declared; all if none is named."""
+        return pl.DataFrame([self[name] for name in names or self.frame.columns])
+
+    def with_frame(self, frame: pl.DataFrame) -> Calls:
+        """Other rows, or more columns."""
+        return Calls(frame.select(map(_narrow, frame)), self.since)
+
+
+def _narrow(column: pl.Series) -> pl.Series:
+    if column.dtype.is_integer():
+        return column.shrink_dtype()
+    return column.cast(pl.Categorical) if column.dtype == pl.String else column

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,8 +57,7 @@ def _numbers(summary: RankSummary) -> set[int]:
 
 def _only(summary: RankSummary, steps: set[int]) -> RankSummary:
     """The summary with these steps alone; its collectives stay, which others are matched with."""
-    chosen = pl.col("step").is_in(sorted(steps))
-    return replace(summary, steps=summary.steps.filter(chosen), work=summary.work.filter(chosen))
+    return summary.of_steps(steps, "steps", "work")
 
 
 def step_counts(summaries: Sequence[RankSummary]) -> list[int]:
@@ -76,19 +74,16 @@ def rank_steps(summaries: Sequence[RankSummary], found: Waiting) -> pl.DataFrame
     frame = pl.concat([one.steps for one in summaries]).with_columns(
         rank=pl.Series(rank, dtype=pl.Int64), step_ns=pl.col("end") - pl.col("begin")
     )
-    waits = pl.DataFrame(
-        {
-            **found.calls.select("rank", "step").to_dict(),
-            "wait_ns": found.stood[0],
-            "transfer_ns": found.stood[1],
-        }
+    lone = frame.group_by("rank").agg((pl.col("step") < 0).all()).filter("step")["rank"]
+    waits = found.calls.frame.select("rank", "step").with_columns(
+        pl.Series(name, ns) for name, ns in zip(("wait_ns", "transfer_ns"), found.stood, strict=True)
     )
-    lone = frame.group_by("rank").agg(whole=(pl.col("step") < 0).all())
-    whole = waits.join(lone, on="rank", how="left", maintain_order="left")["whole"]
-    waits = waits.with_columns(
-        step=waits["step"].zip_with(~whole, pl.repeat(-1, waits.height, dtype=pl.Int64, eager=True))
+    of_step = pl.when(pl.col("rank").cast(pl.Int64).is_in(lone.implode())).then(-1).otherwise(pl.col("step"))
+    summed = (
+        waits.group_by(pl.col("rank").cast(pl.Int64), step=of_step.cast(pl.Int64))
+        .agg(pl.col("wait_ns", "transfer_ns").cast(pl.Int64).sum())
+        .drop_nulls("step")
     )
-    summed = waits.drop_nulls("step").group_by("rank", "step").agg(pl.col("wait_ns", "transfer_ns").sum())
     joined = frame.join(summed, on=["rank", "step"], how="left", maintain_order="left")
     return joined.select(pl.col(name).cast(dtype) for name, dtype in STEPS.items())
 
@@ -226,7 +221,7 @@ def _of_calls(numbers: list[int], counts: Ints, found: Waiting, path: pl.DataFra
     """Waiting and lateness per rank; null for a rank of which nothing was matched."""
     calls, ranks, counts = found.calls, len(numbers), np.maximum(counts, 1)
     place = calls["place"].to_numpy()
-    paired = calls.select((pl.col("channel") >= 0) | (pl.col("kind") == "send_recv").fill_null(value=False))
+    paired = calls.frame.select((pl.col("channel") >= 0) | (pl.col("kind") == "send_recv").fill_null(value=False))
     sends = paired.to_series().to_numpy()
     taking = np.bincount(place[~sends], minlength=ranks)
     any_call = np.bincount(place, minlength=ranks) > 0
@@ -247,11 +242,11 @@ def _of_calls(numbers: list[int], counts: Ints, found: Waiting, path: pl.DataFra
 
 def calls(found: Waiting) -> pl.DataFrame:
     """One row per rank and collective (`CALLS`)."""
-    same = ("rank", "instance", "step", "bytes_in", "bytes_out", "own_gpu_ns")
-    times = {"begin": found.clocks.begin, "end": found.clocks.end, "wait_ns": found.wait, "late_ns": found.late}
-    rows = found.calls.select(*same, recorded_begin="begin", recorded_end="end")
-    rows = rows.with_columns(pl.Series(name, values) for name, values in times.items())
-    return rows.select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
+    columns = {
+        "begin": found.clocks.begin, "end": found.clocks.end, "wait_ns": found.wait, "late_ns": found.late,
+        "recorded_begin": found.calls["begin"], "recorded_end": found.calls["end"],
+    }  # fmt: skip
+    return pl.DataFrame({name: columns[name] if name in columns else found.calls[name] for name in CALLS}, CALLS)
 
 
 def collectives(found: Waiting, names: tuple[str, ...]) -> pl.DataFrame:
@@ -262,16 +257,16 @@ def collectives(found: Waiting, names: tuple[str, ...]) -> pl.DataFrame:
         {"group_id": range(len(names)), "group": names}, schema={"group_id": pl.Int64(), "group": pl.String()}
     )
     whole = (
-        found.calls.with_columns(
+        found.calls.frame.with_columns(
             begin=pl.Series(found.clocks.begin), end=pl.Series(found.clocks.end), wait=pl.Series(found.wait)
         )
         .group_by("instance", maintain_order=True)
         .agg(
-            kind=pl.when(pl.col("channel").first().is_between(0, EXCHANGE - 1))
+            kind=pl.when(pl.col("channel").first().cast(pl.Int64).is_between(0, EXCHANGE - 1))
             .then(pl.lit("send"))
-            .otherwise(pl.col("kind").first()),
+            .otherwise(pl.col("kind").first().cast(pl.String)),
             paired=pl.col("channel").first() >= 0,
-            group_id=pl.col("group_id").first(),
+            group_id=pl.col("group_id").first().cast(pl.Int64),
             seq=pl.col("seq").first(),
             step=pl.col("step").max(),
             bytes=pl.max_horizontal(pl.col("bytes_in").max(), pl.col("bytes_out").max()),
@@ -293,7 +288,8 @@ def collectives(found: Waiting, names: tuple[str, ...]) -> pl.DataFrame:
         )
         .with_columns(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in ("last_rank", "root_rank"))
     )
-    whole = whole.with_columns(pl.when("paired").then(2).otherwise("group_size").alias("group_size"))
+    size = pl.col("group_size").cast(pl.Int64)
+    whole = whole.with_columns(pl.when("paired").then(2).otherwise(size).alias("group_size"))
     return whole.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items()).sort("begin", "instance")
 
 
@@ -331,7 +327,7 @@ def kinds(collected: pl.DataFrame, found: Waiting, steps: int) -> pl.DataFrame:
     cell = row[found.instance] * ranks + place
     waits, transfers = found.stood
     exposed = found.calls["exposed_ns"].to_numpy()
-    summed = {"wait_ns": waits, "exposed_ns": np.minimum(exposed, waits + transfers)}
+    summed = {"wait_ns": waits, "exposed_ns": np.minimum(exposed, waits.astype(np.int64) + transfers)}
     takes_part = np.bincount(cell, minlength=table.height * ranks) > 0
     for name, ns in summed.items():
         sums = np.where(takes_part, np.bincount(cell, ns, table.height * ranks), np.nan).reshape(-1, ranks)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.ranks.clocks import Clocks
+    from tracetui.analysis.ranks.summary import Calls
 
 NOBODY = -1
 WAITS = {"rank": pl.Int64(), "for_rank": pl.Int64(), "wait_ns": pl.Int64(), "collectives": pl.Int64()}
@@ -26,7 +27,7 @@ WAITS = {"rank": pl.Int64(), "for_rank": pl.Int64(), "wait_ns": pl.Int64(), "col
 class Waiting(Struct, frozen=True, dict=True):
     """Arrays per call, in the order of `Matched.calls`, and per instance."""
 
-    calls: pl.DataFrame
+    calls: Calls
     """`matched.Matched.calls`, by instance."""
     clocks: Clocks
     """Their times on the common clock."""
@@ -70,33 +71,35 @@ class Waiting(Struct, frozen=True, dict=True):
         Collectives of several streams run at once: what is waiting in one of them is no transfer of another.
         """
         begin, end = self.clocks.begin, self.clocks.end
-        place = self.calls["place"].to_numpy()
-        waits = _united(place, begin, begin + self.wait)
-        return waits, np.maximum(_united(place, begin, end) - waits, 0)
+        place = narrow(self.calls["place"].to_numpy())
+        waits = narrow(_united(place, begin, begin + self.wait))
+        return waits, narrow(np.maximum(_united(place, begin, end) - waits, 0))
 
 
 def _united(place: Ints, begin: Ints, end: Ints) -> Ints:
     """How much each interval adds to those of its place that begin before it."""
     if not begin.size:
         return begin
-    order = np.lexsort((begin, place))
+    order = narrow(np.lexsort((begin, place)))
     # a place's times lie apart from all others', so that one running maximum serves all
-    apart = place[order] * (int(end.max()) - int(begin.min()) + 1)
-    low, high = begin[order] - begin.min() + apart, end[order] - begin.min() + apart
-    reached = np.r_[0, np.maximum.accumulate(high)[:-1]]
+    apart = place[order].astype(np.int64) * (int(end.max()) - int(begin.min()) + 1) - int(begin.min())
+    low, high = begin[order] + apart, end[order] + apart
+    del apart
+    low[1:] = np.maximum(low[1:], np.maximum.accumulate(high)[:-1])
+    high -= low
     found: Ints = np.empty(begin.size, np.int64)
-    found[order] = np.maximum(high - np.maximum(low, reached), 0)
+    found[order] = np.maximum(high, 0, out=high)
     return found
 
 
-def waiting(calls: pl.DataFrame, clocks: Clocks) -> Waiting:
+def waiting(calls: Calls, clocks: Clocks) -> Waiting:
     """Splits every matched collective into waiting and transfer.
 
     Args:
         calls: `matched.Matched.calls`, by instance.
         clocks: its times on the common clock.
     """
-    instance = calls["instance"].to_numpy()
+    instance = narrow(calls["instance"].to_numpy())
     if not instance.size:
         none = np.empty(0, np.int64)
         return Waiting(calls, clocks, *[none] * 9)
@@ -119,20 +122,29 @@ def waiting(calls: pl.DataFrame, clocks: Clocks) -> Waiting:
     told = last_late > (0.0 if unclear else clocks.residual_ns)
     last = np.where(told, order[after - 1], NOBODY)
     alone = by_arrival[after - 1] - by_arrival[after - 2]
-    return Waiting(calls, clocks, wait, late, instance, first, size, transfer, last, last_late, alone)
+    return Waiting(calls, clocks, narrow(wait), narrow(late), instance, first, size, transfer, last, last_late, alone)
+
+
+def narrow(values: Ints) -> Ints:
+    """The same in half of the memory where it has no numbers of more than four bytes."""
+    fits = values.size and np.iinfo(np.int32).min < values.min() <= values.max() < np.iinfo(np.int32).max
+    found: Ints = values.astype(np.int32) if fits else values
+    return found
 
 
 def who_for_whom(found: Waiting) -> pl.DataFrame:
     """How long each rank waited for each other in the end; a row per pair that did."""
     if not found.instance.size:
         return pl.DataFrame(schema=WAITS)
-    origin = found.origin[found.instance]
-    frame = pl.DataFrame({"rank": found.calls["rank"], "for_rank": origin, "wait_ns": found.stood[0]}).filter(
-        (pl.col("for_rank") != NOBODY) & (pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0)
-    )
+    told = {"for_rank": narrow(found.origin)[found.instance], "wait_ns": found.stood[0]}
     return (
-        frame.group_by("rank", "for_rank")
-        .agg(pl.col("wait_ns").sum(), collectives=pl.len().cast(pl.Int64))
+        found.calls.frame.select(pl.col("rank").cast(pl.Int32))
+        .with_columns(pl.Series(name, values) for name, values in told.items())
+        .lazy()
+        .filter((pl.col("for_rank") != NOBODY) & (pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0))
+        .group_by("rank", "for_rank")
+        .agg(pl.col("wait_ns").cast(pl.Int64).sum(), collectives=pl.len().cast(pl.Int64))
+        .collect()
         .sort("wait_ns", "rank", "for_rank", descending=[True, False, False])
         .cast(WAITS)  # type: ignore[arg-type]
     )
@@ -155,7 +167,7 @@ def roots(found: Waiting) -> Ints:
     calls, clocks = found.calls, found.clocks
     itself: Ints = np.arange(found.first.size, dtype=np.int64)
     chosen = np.flatnonzero(found.last != NOBODY)
-    if not chosen.size or calls.n_unique(["group_id", "channel"]) < 2:
+    if not chosen.size or calls.frame.n_unique(["group_id", "channel"]) < 2:
         return itself
     place = calls["place"].to_numpy()
     order = np.lexsort((clocks.end, place))
@@ -208,9 +220,9 @@ def _ended_before(place: Ints, end: Ints, order: Ints, which: Ints, time: Ints) 
     return found
 
 
-def _previous_in_group(calls: pl.DataFrame, at: Ints, late: Ints) -> Ints:
+def _previous_in_group(calls: Calls, at: Ints, late: Ints) -> Ints:
     """Where the call before each of these, of its rank, group and channel, stands in the order; -1 if none does."""
-    group = calls.select(pl.struct("group_id", "channel").rank("dense")).to_series().to_numpy()
+    group = calls.frame.select(pl.struct("group_id", "channel").rank("dense")).to_series().to_numpy()
     place = calls["place"].to_numpy()
     by_group = np.lexsort((at, group, place))
     same = np.r_[False, (place[by_group][1:] == place[by_group][:-1]) & (group[by_group][1:] == group[by_group][:-1])]

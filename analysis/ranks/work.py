@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,17 +78,19 @@ class Works(Struct, frozen=True):
     """The work of all ranks, and their steps."""
 
     frame: pl.DataFrame
-    """`summary.WORK` with ``place``."""
+    """`summary.WORK` of all steps, with ``place``."""
     steps: tuple[int, ...]
     """By place: how many steps "per step" divides by."""
 
     @classmethod
     def of(cls, summaries: Sequence[RankSummary], steps: Sequence[int]) -> Works:
         """The work of these summaries."""
-        parts = [one.work for one in summaries]
-        frame = pl.concat(parts) if parts else pl.DataFrame()
-        place = np.repeat(np.arange(len(parts)), [part.height for part in parts])
-        return cls(frame.with_columns(place=pl.Series(place, dtype=pl.Int64)), tuple(steps))
+        parts = (one.work.with_columns(place=pl.lit(at, pl.Int64)) for at, one in enumerate(summaries))
+        summed = (
+            pl.concat(some).group_by("place", "kind", "name").agg(pl.col("ns", "count", "blocks").sum())
+            for some in iter(lambda: list(islice(parts, 64)), [])
+        )
+        return cls(pl.concat(summed), tuple(steps))
 
     def over(self, place: int, peers: Sequence[int]) -> pl.DataFrame:
         """What a rank has more of than the median of its peers: kind, name, over_ns per step, the most first."""

@@ -198,11 +198,27 @@ def script() -> NoReturn:
         pages = FREED_PAGES if command == "ranks" else KEPT_PAGES
         for name, value in {**pages, **_few_threads()}.items():
             os.environ.setdefault(name, value)
+        if command == "ranks":
+            _return_freed_memory()
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code)
+
+
+def _return_freed_memory() -> None:
+    """The C library's allocator returns what large arrays took at once, as `FREED_PAGES` is for Polars' own.
+
+    It would keep up to 32 MB of each size that was freed once, in a heap with holes.
+    """
+    import ctypes
+
+    with suppress(AttributeError, OSError, TypeError):  # another C library has none of it
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20)
+
+
+_MMAP_THRESHOLD = -3
 
 
 def _few_threads() -> dict[str, str]:

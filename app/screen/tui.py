@@ -183,6 +183,8 @@ class TracetuiApp(App[None]):
         )
         self.loader = Loader(self, cache=cache, meanwhile=lambda: self.shell.import_view())
         asked = commands.find_tab(tab) if tab else None
+        self._awaited: messages.ShowRank | None = None
+        """What is gone to when its rank was read."""
         self.shell = Shell(
             self,
             session,
@@ -290,6 +292,10 @@ class TracetuiApp(App[None]):
             self.ranges.finish(event)
             self.queries.finish(event)
             self.runs.finish(event)
+            awaited = self._awaited
+            if awaited is not None and awaited.rank not in self.session.runs["a"].unread:
+                self._awaited = None
+                self._show_kernel(awaited)
 
     # --- events of runs
 
@@ -331,8 +337,21 @@ class TracetuiApp(App[None]):
     def on_show_rank(self, event: messages.ShowRank) -> None:
         """Shows a rank of the run."""
         self.navigation.show_rank(event.rank)
-        if self.session.runs["a"].summaries_in is None:
+        run = self.session.runs["a"]
+        if event.began is not None and run.summaries_in is None:
+            if event.rank in run.unread:
+                self._awaited = event
+            else:
+                self._show_kernel(event)
+        elif run.summaries_in is None:
             self.navigation.jump("overview")
+
+    def _show_kernel(self, event: messages.ShowRank) -> None:
+        """Goes to the timeline of the rank in view, and there to the kernel that began then."""
+        trace = self.session.trace()
+        at = trace.device["start"].index_of((event.began or 0) - (trace.info.base_time or 0))
+        if at is not None:
+            self.navigation.show_in_timeline("device", at)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Returns none of Textual's own commands: the registry has them all."""

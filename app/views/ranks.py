@@ -233,6 +233,14 @@ class RanksView(TableView):
         else:
             self.post_message(ShowRank(rank))
 
+    def action_timeline(self) -> None:
+        """Shows a rank's call of a collective in that rank's timeline; a rank that was not read is read first."""
+        row = self.table.current
+        if self.state is None or row is None or self.state.page.id != ARRIVALS_OF_ONE.id:
+            super().action_timeline()
+        else:
+            self.post_message(ShowRank(int(str(row["rank"])), int(str(row["recorded_begin"]))))
+
     def action_beside(self) -> None:
         """Shows the rank beside the median rank."""
         rank, job = self._rank(), self._job()

@@ -307,9 +307,10 @@ def read(
                 store.add(outcome.task.name, outcome.content)
         if progress is not None:
             progress(at_hand + done, at_hand + len(tasks))
+    found: Sequence[Stored] = sorted(entries.values(), key=lambda entry: _order(entry.summary))
     if store is not None and any((name, entry.mark) not in own for name, entry in entries.items()):
-        store.gather(list(entries.values()), gathered)
-    ranks = sorted((entry.summary for entry in entries.values()), key=_order)
+        found = store.gather(found, gathered)
+    ranks = sorted((entry.summary for entry in found), key=_order)
     absent = 0 if make else len(tasks)
     return Summaries(tuple(ranks), tuple(sorted(problems)), len(entries) - at_hand, absent)
 

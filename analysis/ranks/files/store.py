@@ -22,10 +22,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.ranks import summary
@@ -48,6 +50,10 @@ _SCHEMAS = {
 }
 MOST_MEMBERS = 1 << 24
 """A file that says more ranks in a group is no summary."""
+IN_BLOCK = 64
+"""So many ranks of a file are packed together."""
+KEPT_BYTES = 1 << 20
+"""Files that are no larger are held in memory, others open."""
 _TUPLES = ("window", "clean_step_ns", "environment")
 
 
@@ -81,8 +87,12 @@ def mark_of(path: Path) -> str:
 
 
 def packed(entries: Sequence[Stored]) -> bytes:
-    """The content of a file for some ranks."""
-    frames = {name: [getattr(entry.summary, name) for entry in entries] for name in FRAMES}
+    """The content of a file for some ranks: blocks of so many that few are unpacked for one of them."""
+    return b"".join(_block(entries[at : at + IN_BLOCK]) for at in range(0, max(len(entries), 1), IN_BLOCK))
+
+
+def _block(entries: Sequence[Stored]) -> bytes:
+    frames = {name: [entry.summary.frames[name] for entry in entries] for name in FRAMES}
     joined = [
         _ipc(pl.concat(parts) if parts else pl.DataFrame(schema=_SCHEMAS[name])) for name, parts in frames.items()
     ]
@@ -106,52 +116,88 @@ def packed(entries: Sequence[Stored]) -> bytes:
 
 def unpacked(content: bytes) -> list[Stored]:
     """What a file of this content holds; nothing where it is not of this version, or not whole."""
-    return _told(content)[0]
+    return _told(io.BytesIO(content))[0]
 
 
 TORN = "is torn, or no summary of ranks"
 
 
-def _told(content: bytes) -> tuple[list[Stored], str]:
-    """What a file of this content holds, and where that is nothing, why."""
-    start = len(MAGIC) + _LENGTHS.size
-    if len(content) < start or not content.startswith(MAGIC):
-        return [], TORN
-    length, check = _LENGTHS.unpack_from(content, len(MAGIC))
-    body = memoryview(content)[start:]
-    if zlib.crc32(body) != check:
-        return [], TORN
+def _told(file: BinaryIO, *, keep: bool = True) -> tuple[list[Stored], str]:
+    """What a file holds, and where that is nothing, why.
+
+    Args:
+        file: it, at its beginning.
+        keep: whether its frames are held as they are packed; else they are read again when they are asked for.
+    """
+    found = list[Stored]()
     try:
-        header = json.loads(bytes(body[:length]).decode("utf-8", "surrogatepass"))
-        if header["version"] != VERSION:
-            return [], "was written by another version of tracetui"
-        at, frames = length, {}
-        # files had a fourth frame once, which nothing reads
-        for name, size in zip(FRAMES, header["frames"], strict=False):
-            frames[name], at = pl.read_ipc(io.BytesIO(body[at : at + size])), at + size
-        if any(dict(frame.schema) != _SCHEMAS[name] for name, frame in frames.items()):
-            return [], TORN
-        return list(_entries(header["ranks"], frames)), ""
-    except (ValueError, KeyError, TypeError, RecursionError, pl.exceptions.PolarsError):
+        while (start := file.read(len(MAGIC) + _LENGTHS.size)) or not found:
+            if not start.startswith(MAGIC):
+                return [], TORN
+            length, check = _LENGTHS.unpack_from(start, len(MAGIC))
+            text = file.read(length)
+            header = json.loads(text.decode("utf-8", "surrogatepass"))
+            if header["version"] != VERSION:
+                return [], "was written by another version of tracetui"
+            frames, at, summed = dict[str, _Packed](), file.tell(), zlib.crc32(text)
+            for name, size in zip(FRAMES, header["frames"], strict=True):
+                content = file.read(size)
+                summed = zlib.crc32(content, summed)
+                frames[name] = _Packed(None if keep else file, at, content if keep else b"", size)
+                if len(content) != size or pl.read_ipc_schema(io.BytesIO(content)) != _SCHEMAS[name]:
+                    return [], TORN
+                at += size
+            if summed != check:
+                return [], TORN
+            found += _entries(header["ranks"], frames)
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error, pl.exceptions.PolarsError):
         return [], TORN
+    return found, ""
 
 
-def _entries(ranks: list[dict[str, Any]], frames: dict[str, pl.DataFrame]) -> Iterator[Stored]:
-    """Each rank's entry, its frames being slices of those of all."""
-    at = dict.fromkeys(FRAMES, 0)
+def _entries(ranks: list[dict[str, Any]], frames: dict[str, _Packed]) -> Iterator[Stored]:
+    """Each rank's entry, its frames being slices of those of its block."""
+    first = [0] * len(FRAMES)
     for entry in ranks:
-        own = {}
-        for name, rows in zip(FRAMES, entry["rows"], strict=False):
-            own[name], at[name] = frames[name].slice(at[name], rows), at[name] + rows
-        yield Stored(_summary(entry["summary"], own), entry["mark"], entry["source"])
+        slices = dict(zip(FRAMES, zip(first, entry["rows"], strict=True), strict=True))
+        first = [before + rows for before, rows in zip(first, entry["rows"], strict=True)]
+        yield Stored(_summary(entry["summary"], _Slices(frames, slices)), entry["mark"], entry["source"])
+
+
+class _Packed(Struct, frozen=True, eq=False):
+    """A frame of a block, in memory or in its file, which stays open for it: another may take its place meanwhile."""
+
+    file: BinaryIO | None
+    at: int
+    content: bytes
+    size: int
+
+    @lru_cache(maxsize=len(FRAMES))  # noqa: B019  ranks are mostly looked at one after another, by few frames
+    def frame(self) -> pl.DataFrame:
+        content = os.pread(self.file.fileno(), self.size, self.at) if self.file is not None else self.content
+        return pl.read_ipc(io.BytesIO(content))
+
+
+class _Slices(dict[str, pl.DataFrame]):
+    """A rank's rows of its block's frames, unpacked when they are asked for."""
+
+    def __init__(self, frames: dict[str, _Packed], slices: dict[str, tuple[int, int]]) -> None:
+        super().__init__()
+        self._frames, self._slices = frames, slices
+
+    def __missing__(self, name: str) -> pl.DataFrame:
+        return self._frames[name].frame().slice(*self._slices[name])
 
 
 def load_told(path: Path) -> tuple[list[Stored], str]:
     """What a file holds, and where that is nothing, why: ``is torn, or no summary of ranks``."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
             return [], f"is larger than {MAX_BYTES >> 20} MiB"
-        return _told(path.read_bytes())
+        if size <= KEPT_BYTES:
+            return _told(io.BytesIO(path.read_bytes()))
+        return _told(path.open("rb"), keep=False)
     except OSError as error:
         return [], f"can't be read: {(error.strerror or str(error)).lower()}"
 
@@ -163,7 +209,7 @@ def _ipc(frame: pl.DataFrame) -> bytes:
 
 
 def _header(found: RankSummary) -> dict[str, Any]:
-    values = {field.name: getattr(found, field.name) for field in fields(found) if field.name not in FRAMES}
+    values = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "frames"}
     notes = [[note.kind, note.reason, note.count, note.example] for note in found.notes]
     groups = [[*named, _spelled(ranks)] for *named, ranks in found.groups]
     return {**values, "notes": notes, "groups": groups}
@@ -191,7 +237,7 @@ def _summary(values: dict[str, Any], frames: dict[str, pl.DataFrame]) -> RankSum
     values["groups"] = tuple((name, about, _read(ranks)) for name, about, ranks in values["groups"])
     for name in _TUPLES:
         values[name] = _tuples(values[name])
-    return RankSummary(**{**frames, **values})
+    return RankSummary(frames, **values)
 
 
 def _tuples(value: object) -> Any:
@@ -254,17 +300,19 @@ class Store:
         """
         self._write(self.single(name), content)
 
-    def gather(self, entries: Sequence[Stored], name: str = "job") -> None:
-        """Puts summaries into one file, which takes the place of their own.
+    def gather(self, entries: Sequence[Stored], name: str = "job") -> Sequence[Stored]:
+        """Puts summaries into one file, which takes the place of their own; returns them as it holds them.
 
         Raises:
             TraceError: it can't be written; their own files stay.
         """
-        if not self._write(self.folder / f"{name}{SUFFIX}", packed(entries)):
-            return
+        target = self.folder / f"{name}{SUFFIX}"
+        if not self._write(target, packed(entries)):
+            return entries
         for entry in entries:
             with suppress(OSError):
                 self.single(entry.summary.path).unlink(missing_ok=True)
+        return load_told(target)[0] or entries
 
     def single(self, name: str) -> Path:
         """The file of one recording's summary, by its path in the job."""
@@ -303,10 +351,11 @@ class CachedStore(Store):
             return True
         return False
 
-    def gather(self, entries: Sequence[Stored], name: str = "job") -> None:
+    def gather(self, entries: Sequence[Stored], name: str = "job") -> Sequence[Stored]:
         """Puts summaries into one file, and removes those of other jobs that were not used for longest."""
-        super().gather(entries, name)
+        found = super().gather(entries, name)
         _trim(keep=self.folder)
+        return found
 
 
 def is_store(folder: Path) -> bool:

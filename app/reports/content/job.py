@@ -213,7 +213,7 @@ DRAWN = {
 def drawable(job: Job) -> tuple[str, ...]:
     """What this job can draw: what is known of any rank, and not the same for all."""
     steps = [name for name in DRAWN if name in job.steps.columns and job.steps[name].drop_nulls().n_unique() > 1]
-    return (*(steps or ["step_ns"]), *(["late_ns"] if job.calls.height else []))
+    return (*(steps or ["step_ns"]), *(["late_ns"] if job.collectives.height else []))
 
 
 def first_drawn(job: Job) -> str:

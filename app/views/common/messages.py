@@ -30,6 +30,8 @@ class ShowEvidence(Message):
 
 @dataclass
 class ShowRank(Message):
-    """Shows a rank of the run in view, from its overview on."""
+    """Shows a rank of the run in view: its overview, or its timeline where one of its kernels began."""
 
     rank: int
+    began: int | None = None
+    """Of the kernel, as the rank's summary has it."""

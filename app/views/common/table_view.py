@@ -332,7 +332,8 @@ class TableView(RowsView):
             labels["go.in"] = "open or close" if self.table.on_group else state.page.inside or "details"
             frame = state.page.frame
             timed = "at_ns" in frame.columns and frame["at_ns"].null_count() < frame.height
-            if state.page.id in ("launches", "host_launches", "collective_calls") and timed:  # ncu knows durations only
+            launched = state.page.id in ("launches", "host_launches", "collective_calls") and timed
+            if launched or state.page.id == "arrivals_of_one":  # ncu knows durations only
                 labels["go.timeline"] = "timeline"
             if state.page.id == "kernels":
                 known = {column.name for column in state.page.columns}
