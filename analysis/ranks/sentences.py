@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SILENT = (
     "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."
 )
+SLOWED = "Recording slows many short calls: whether the program's own host is as late in them can't be told."
 BOUNDED = (
     "A missing rank may have come later still: waiting is at least, transfers are at most, and bandwidths at least what"
     " is said."
@@ -42,6 +43,8 @@ def answer(found: Sequence[Job], *, gains: bool = False) -> list[str]:
         return [program, *caveats(first)]
     steps = step_words(first) + path_words(first) + lost_words(first)
     recordings = [in_recording(job, several=len(found) > 1) for job in found]
+    lasts = [job.answers.recording for job in found]
+    slowed = any(late is not None and late.untold_ns > 0.5 * late.late_ns for late in lasts)
     return [
         text
         for text in (
@@ -51,6 +54,7 @@ def answer(found: Sequence[Job], *, gains: bool = False) -> list[str]:
             *link_words(first),
             *once_words(first),
             *recordings,
+            SLOWED if slowed else "",
             steps,
             *caveats(first),
         )
@@ -396,14 +400,10 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     if late.untold_ns > 0.5 * late.late_ns:
         rest = "the rest" if told else "that"
         if late.cause is not None and late.cause.kind == "calls":
-            rest += f" is its host, whose API calls take {late.cause.factor:.2f} times as long as the median rank's;"
-            return f"{text}; {rest} recording slows them, so whether the program has all of it can't be told."
+            return f"{text}; {rest} is its host, whose API calls take {late.cause.factor:.2f} times the median rank's."
         # what fills and drains a pipeline hides who made a stage late
         stages = "what its pipeline made it wait, or " if job.pipeline.height else ""
-        text += (
-            f"; {rest} is {stages}its host, in many short calls: recording slows these, so whether the program has it"
-            " can't be told"
-        )
+        text += f"; {rest} is {stages}its host, in many short calls"
     return text + "."
 
 

@@ -110,9 +110,7 @@ def job_sections(run: Run, scope: Scope, wanted: Collection[str], limit: int | N
     return of_jobs(jobs_of(run, scope), asked, limit)
 
 
-def of_jobs(
-    found: Sequence[Job], wanted: Collection[str], limit: int | None = None, *, gains: bool = False
-) -> Json:
+def of_jobs(found: Sequence[Job], wanted: Collection[str], limit: int | None = None, *, gains: bool = False) -> Json:
     """The sections of `SECTIONS` that are wanted of the jobs of a run, and ``job``; `gains`: see `sentences.answer`."""
     nothing = pl.DataFrame()
     waits = found[0].waits.with_columns(wait_ns=pl.col("wait_ns") / found[0].called_steps) if found else nothing
