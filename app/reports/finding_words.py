@@ -121,7 +121,7 @@ def place_text(place: PlaceRow, width: int | None = None, *, ascii: bool = False
 
 MOST_ADVICE, ADVICE_LINES = 5, 4
 """How many findings a first page has, and how many lines each."""
-SURE = {True: "from clean steps", False: "from recorded steps alone"}
+SURE = {True: "from clean steps", False: "as recorded"}
 """What gains are known from, by whether the base is of steps without a profiler; a page says it once."""
 
 
