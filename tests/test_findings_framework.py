@@ -28,10 +28,7 @@ from nsys_file import NsysFile
 from sample_runs import recorded
 
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.gpu import fusion, kernel_kinds
-from tracetui.analysis.report.findings import finding_row
-from tracetui.app.reports.finding_words import cost
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.names.kernel_names import fp32_matrix_work
 
@@ -454,15 +451,6 @@ def test_a_loop_that_moves_nothing_can_be_one_kernel(tmp_path: Path) -> None:
     launched = _passes(40, ADD, TO_HALF).facts(tmp_path).launches
     nothing, all_of_it = np.zeros(launched.height, np.bool_), np.ones(launched.height, np.bool_)
     assert launched.height - int(fusion.but_the_longest(launched, all_of_it, nothing, nothing).sum()) == 1
-
-
-def test_what_is_left_of_a_step_is_said_where_that_is_little() -> None:
-    little, half = (
-        cost(finding_row(Finding("info", "", (), "", impact_ns=ns, ceiling_percent=percent)))
-        for ns, percent in ((990e3, 99.0), (500e3, 50.0))
-    )
-    assert little.endswith("at most 99.0 % shorter (10.00 µs are left)")
-    assert "left" not in half
 
 
 # --- F11: layout

@@ -16,7 +16,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding, Findings
 from tracetui.analysis.findings.core.turns import in_turns
 from tracetui.analysis.report.findings import finding_row
-from tracetui.app.reports.finding_words import details
+from tracetui.app.reports.finding_words import details, page_base
 from tracetui.parsers import open_path
 
 
@@ -195,8 +195,9 @@ def test_the_first_page_says_what_is_left_of_a_gain(tmp_path: Path) -> None:
         "", "; after those above at most 100.0 µs", "; after those above nothing",
     ]  # fmt: skip
     row = finding_row(replace(bound, after_ns=100e3))
-    # the base and then words give way where it is narrow
-    assert [details(row, width=width)[-1] for width in (80, 67, 61)] == [
+    # words give way where it is narrow
+    named = page_base([row])
+    assert [details(row, width=width, named=named)[-1] for width in (80, 67, 61)] == [
         "Gains at most 300.0 µs (30.0 %); after those above at most 100.0 µs",
         "Gains at most 300.0 µs (30.0 %); after those above at most 100.0 µs",
         "Gains at most 300.0 µs (30.0 %); after those above ≤ 100.0 µs",

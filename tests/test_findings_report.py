@@ -22,7 +22,7 @@ from tracetui.analysis.report.model import AbstainedRow, Evidence, FindingRow, J
 from tracetui.app.cli.commands.reference.rules import as_json, rules_page
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.findings import finding_lines
-from tracetui.app.reports.finding_words import cost, evidence_text, missing_by_reason
+from tracetui.app.reports.finding_words import evidence_text, gain, missing_by_reason
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.app.text.fitting import cell_width
@@ -113,7 +113,7 @@ def test_a_finding_reads_as_a_colleague_would_say_it() -> None:
     assert lines == [
         "Findings (1; 0 rules looked)",
         "! S2 critical: It waits",
-        "  Costs  1.500 ms per step; without it the step is at most 40.0 % shorter",
+        "  Gains  at most 1.500 ms of a 3.750 ms step (40.0 %)",
         "  Try    mend it",
         "  Run    ncu --set full --kernel-name 'regex:^(scan kernel|gemm)$' --csv \\",
         "         --page raw --log-file counters.csv python x",
@@ -162,10 +162,10 @@ def test_evidence_is_printed_in_the_unit_that_suits_it(value: Any, unit: str, sh
     assert evidence_text(convert(evidence(value, unit), Evidence)) == shown
 
 
-def test_costs_are_said_as_far_as_they_are_known() -> None:
-    assert cost(convert(row(impact_us=None, ceiling_percent=None), FindingRow)) == ""
-    assert cost(convert(row(impact_us=None), FindingRow)) == "the step would be at most 40.0 % shorter without it"
-    assert cost(convert(row(ceiling_percent=None), FindingRow)) == "1.500 ms per step"
+def test_gains_are_said_as_far_as_they_are_known() -> None:
+    assert gain(convert(row(impact_us=None, ceiling_percent=None), FindingRow)) == ""
+    costs = gain(convert(row(ceiling_percent=None), FindingRow))
+    assert costs == "Costs at most 1.500 ms per step; what can be gained is not known"
 
 
 # --- the user's file

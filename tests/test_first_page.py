@@ -18,7 +18,7 @@ from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.verdict import verdict
 from tracetui.analysis.report.model import FindingRow, PlaceRow
-from tracetui.app.reports.finding_words import WORK_TIME, advice, brief, gain, is_remark, place_text
+from tracetui.app.reports.finding_words import WORK_TIME, advice, brief, gain, is_remark, page_base, place_text
 from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
 
@@ -97,7 +97,8 @@ def test_each_piece_of_advice_has_four_lines_at_most(name: str) -> None:
 def test_all_of_them_stand_behind_a_fold_in_markdown() -> None:
     text = report_markdown(report_of(RECORDINGS[0]))
     short, _, whole = text.partition("<details>")
-    assert "Gains 7.111 ms to 45.69 ms of a 102.9 ms step (6.91 to 44.4 %)" in short
+    assert "Gains 7.111 ms to 45.69 ms (6.91 to 44.4 %)" in short
+    assert short.count("a 102.9 ms step") == 1
     assert "  - Why: " not in short
     assert "  - Why: " in whole
 
@@ -131,8 +132,27 @@ def test_of_a_long_place_the_folders_go_before_the_operator() -> None:
 
 def test_what_gains_are_known_from_is_said_once() -> None:
     text = report_text(report_of(RECORDINGS[0]))
-    assert text.count("recorded steps alone") == 1
-    assert re.search(r"^Findings \(\d of \d; gains from recorded steps alone\)$", text, re.MULTILINE)
+    named = r"^Findings \(\d of \d; gains of a [\d.]+ ms step, as recorded\)$"
+    assert re.search(named, text, re.MULTILINE)
+    assert not re.search(r"Gains .* of a .* step", text)
+
+
+def test_another_base_than_the_pages_is_named() -> None:
+    row = next(row for row in _rows(RECORDINGS[0]) if row.impact_us)
+    row = replace(row, impact_us=1000.0, impact_least_us=None, ceiling_percent=50.0, impact_of="step")
+    named = page_base([row, row, replace(row, impact_of="mean_step")])
+    assert named == "a 2.000 ms step"
+    assert gain(row, named=named) == "Gains at most 1.000 ms (50.0 %)"
+    assert gain(replace(row, ceiling_percent=25.0), named=named).endswith(" of a 4.000 ms step (25.0 %)")
+    assert gain(replace(row, impact_of="mean_step"), named=named).endswith(" of a 2.000 ms mean step (50.0 %)")
+
+
+def test_what_the_answer_says_gives_way_to_what_to_do() -> None:
+    row = replace(_rows(RECORDINGS[0])[0], title="Rank 2 is late: 14.32 ms more GPU work", advice="Give all the same.")
+    (first,) = advice([row], answer="In the program rank 2 has 14.32 ms more GPU work per step.")
+    assert first.title == "Rank 2 is late. Give all the same."
+    assert advice([row], answer=f"Not valid: {row.title} (V9).")[0].title == "Give all the same."
+    assert advice([row], answer="Waits for the GPU.")[0].title == row.title
 
 
 def test_an_invalid_recording_says_so_first_and_no_limit(tmp_path: Path) -> None:

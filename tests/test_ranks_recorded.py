@@ -145,7 +145,8 @@ def test_what_a_late_rank_has_less_is_said_beside_what_it_has_more() -> None:
     assert late.named_by == ("silent",)
     assert late.gpu_ns == pytest.approx(-1.854e6, abs=500)
     assert late.late_ns == pytest.approx(10.42e6, abs=5e3)
-    said = answer((rich,))[0]
+    said = answer((rich,), gains=True)[0]
+    assert said.startswith(answer((rich,))[0])  # a run's page has its gain from rule S20, of its own step
     assert "12.27 ms more silent host time per step" in said
     assert ", and 1.854 ms less GPU work, which makes 10.42 ms. At the median rank's silent host time" in said
     step = rich.clean_step_ns

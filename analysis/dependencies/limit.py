@@ -238,10 +238,16 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         left = f"with all of them in time it takes {format_ns(max(found.ranks_in_time_ns))}, the GPU alone {free_host}"
         return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)}{of}."
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
-        left += f", {_host(found)} alone {free_gpu}"
+        left += f", {_host(found)} alone {free_gpu}{_in_turns(found)}"
     either = found.waits_for == "host" and "ranks" in found.sides
     waits = "Waits for its CPU or for other ranks" if either else _WAITS[kind]
     return f"{waits}: {step}; {left}{_unexplained(found)}{of}."
+
+
+def _in_turns(found: Model) -> str:
+    """That host and GPU wait for each other, where neither alone takes nearly as long as the step."""
+    longest = max(*found.kernels_free_ns, found.host_free_ns)
+    return ": they take turns" if longest < (1 - NAMED_PERCENT / 100) * found.step_ns else ""
 
 
 MOST_OF_STEP = 0.5

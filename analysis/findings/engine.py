@@ -270,7 +270,7 @@ def place(finding: Finding, of_limit: Collection[str] = ()) -> tuple[int, bool, 
     """Where a finding stands: what refutes the measurement, then gains, other findings, remarks on the measurement.
 
     Of gains, those that nothing doubts come first; of these a mode for debugging, then what is about the limit that the
-    headline names, then each by the most that it promises.
+    headline names if that is more than good to know, then each by the most that it promises.
     """
     severity, gain = SEVERITIES.index(finding.severity), finding.impact_ns or 0.0
     if finding.severity == "invalid":
@@ -279,6 +279,7 @@ def place(finding: Finding, of_limit: Collection[str] = ()) -> tuple[int, bool, 
         group = 1
     else:
         group = 3 if is_remark(finding) else 2
+    of_limit = () if finding.severity == "info" else of_limit
     return (group, bool(finding.doubted_by), not finding.first, finding.id not in of_limit, -gain, severity, finding.id)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SILENT = (
     "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."
 )
+SLOWED = "Recording slows many short calls: whether the program's own host is as late in them can't be told."
 BOUNDED = (
     "A missing rank may have come later still: waiting is at least, transfers are at most, and bandwidths at least what"
     " is said."
@@ -27,20 +28,23 @@ NAMED = 3
 """So many late ranks are named, each with its reason."""
 
 
-def answer(found: Sequence[Job]) -> list[str]:
+def answer(found: Sequence[Job], *, gains: bool = False) -> list[str]:
     """Both answers of a job: the program's from its rich recording, and who came last in each recording.
 
     Args:
         found: the jobs of a run, the rich one first.
+        gains: whether a late rank's gain is said, of the job's step; a run's page has it of its own (rule S20).
     """
     if not found:
         return []
     first = found[0]
-    program = in_program(first)
+    program = in_program(first) + (gain_words(first) if gains else "")
     if first.apart:
         return [program, *caveats(first)]
     steps = step_words(first) + path_words(first) + lost_words(first)
     recordings = [in_recording(job, several=len(found) > 1) for job in found]
+    lasts = [job.answers.recording for job in found]
+    slowed = any(late is not None and late.untold_ns > 0.5 * late.late_ns for late in lasts)
     return [
         text
         for text in (
@@ -50,6 +54,7 @@ def answer(found: Sequence[Job]) -> list[str]:
             *link_words(first),
             *once_words(first),
             *recordings,
+            SLOWED if slowed else "",
             steps,
             *caveats(first),
         )
@@ -124,13 +129,6 @@ def in_program(job: Job, *, short: bool = False) -> str:
         ]
         rest = sum(map(len, grouped[NAMED:]))
         more = f"; {rest} more ranks are late" if rest else ""
-        most = at_the_median(late[0], job)
-        if most is not None and len(late) == 1:
-            like = "Without that" if short else f"At the median rank's {_of_what(late[0])}"
-            # the page of one rank has a step of its own
-            step = "the job's step" if short else format_ns(base_ns(late[0], job) or 0.0)
-            of = f"{format_percent(most)} of {step} {_as(late[0], job)}"
-            more = f". {like} a step would be at most {format_ns(late[0].named_ns)} shorter ({of})"
         return f"In the program {'; '.join(said)}{more}."
     if job.answers.largest_excess_ns is None:
         return (
@@ -148,6 +146,17 @@ def in_program(job: Job, *, short: bool = False) -> str:
         named = [f"rank {row['rank']}'s {row['slower']:.2f} times" for row in slower.head(NAMED).to_dicts()]
         text += f" Equal launches take longer on some GPUs, but nobody waits for that: {', '.join(named)} as long."
     return text
+
+
+def gain_words(job: Job) -> str:
+    """What a step could shrink without the one late rank, as a sentence that follows another."""
+    late = job.answers.program
+    most = at_the_median(late[0], job) if len(late) == 1 else None
+    if most is None:
+        return ""
+    of = f"{format_percent(most)} of {format_ns(base_ns(late[0], job) or 0.0)} {_as(late[0], job)}"
+    shorter = f"at most {format_ns(late[0].named_ns)} shorter ({of})"
+    return f" At the median rank's {_of_what(late[0])} a step would be {shorter}."
 
 
 def _example(beside: pl.DataFrame) -> str:
@@ -402,14 +411,10 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     if late.untold_ns > 0.5 * late.late_ns:
         rest = "the rest" if told else "that"
         if late.cause is not None and late.cause.kind == "calls":
-            rest += f" is its host, whose API calls take {late.cause.factor:.2f} times as long as the median rank's;"
-            return f"{text}; {rest} recording slows them, so whether the program has all of it can't be told."
+            return f"{text}; {rest} is its host, whose API calls take {late.cause.factor:.2f} times the median rank's."
         # what fills and drains a pipeline hides who made a stage late
         stages = "what its pipeline made it wait, or " if job.pipeline.height else ""
-        text += (
-            f"; {rest} is {stages}its host, in many short calls: recording slows these, so whether the program has it"
-            " can't be told"
-        )
+        text += f"; {rest} is {stages}its host, in many short calls"
     return text + "."
 
 

@@ -73,7 +73,7 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         missing=sorted(absent),
         recordings=dict(sorted(Counter(one.recorded_pass or UNNAMED for one in found.ranks).items())),
         ranks=table_rows(table, RANKS, limit),
-        **of_jobs(together, SECTIONS, limit),
+        **of_jobs(together, SECTIONS, limit, gains=True),
         environment=_differences(of_one_pass(found.ranks)),
         problems=[RankProblem(rank=rank, path=name, problem=why) for rank, name, why in found.problems],
         notes=[filled(RankNote, note, one) for one in found.ranks for note in one.notes],
@@ -110,8 +110,8 @@ def job_sections(run: Run, scope: Scope, wanted: Collection[str], limit: int | N
     return of_jobs(jobs_of(run, scope), asked, limit)
 
 
-def of_jobs(found: Sequence[Job], wanted: Collection[str], limit: int | None = None) -> Json:
-    """The sections of `SECTIONS` that are wanted of the jobs of a run, and ``job``."""
+def of_jobs(found: Sequence[Job], wanted: Collection[str], limit: int | None = None, *, gains: bool = False) -> Json:
+    """The sections of `SECTIONS` that are wanted of the jobs of a run, and ``job``; `gains`: see `sentences.answer`."""
     nothing = pl.DataFrame()
     waits = found[0].waits.with_columns(wait_ns=pl.col("wait_ns") / found[0].called_steps) if found else nothing
     tables = {
@@ -121,7 +121,7 @@ def of_jobs(found: Sequence[Job], wanted: Collection[str], limit: int | None = N
         "stages": (STAGES, found[0].pipeline if found else nothing),
     }
     lists = {name: table_rows(frame, table, limit) for name, (table, frame) in tables.items() if name in wanted}
-    return {"job": _job(found), **lists}
+    return {"job": _job(found, gains=gains), **lists}
 
 
 def _late(found: Sequence[Job]) -> Iterator[Json]:
@@ -142,7 +142,7 @@ def _row(where: str, job: Job, late: Late) -> Json:
     return {"where": where, "recorded_pass": job.recorded_pass, **structs.asdict(late), "cause": None, **of_cause}
 
 
-def _job(found: Sequence[Job]) -> model.Job | None:
+def _job(found: Sequence[Job], *, gains: bool) -> model.Job | None:
     if not found:
         return None
     from tracetui.analysis.ranks.sentences import answer
@@ -153,7 +153,7 @@ def _job(found: Sequence[Job]) -> model.Job | None:
         model.Job,
         job,
         job.answers,
-        said=answer(found),
+        said=answer(found, gains=gains),
         recordings=[
             JobRecordings(recorded_pass=one.recorded_pass, ranks=one.here, collectives=one.collectives.height)
             for one in found

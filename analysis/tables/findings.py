@@ -10,10 +10,10 @@ _SEVERITY = Field(
 )  # fmt: skip
 _RULE = Field("id", "Rule", width=4, priority=0, about="rule that found it: `tracetui reference rules ID` explains it")
 _TITLE = Field(
-    "name", "Finding", width=40, priority=0, flex=True, key="title", about="what was found, with its main number"
+    "name", "Finding", width=30, priority=0, flex=True, key="title", about="what was found, with its main number"
 )
 _STAKE = Field(
-    "impact_ns", "At stake", "time", priority=1, main=True, null=True,
+    "impact_ns", "At most", "time", priority=1, main=True, null=True,
     about="time per step at stake; none where the finding is not about time",
 )  # fmt: skip
 
@@ -25,11 +25,11 @@ FINDINGS = Table(
         _SEVERITY,
         _RULE,
         _TITLE,
-        _STAKE,
         Field(
-            "least_ns", kind="time", key="impact_least_us", screen=False, null=True,
+            "least_ns", "At least", "time", priority=2, key="impact_least_us", main=True, null=True,
             about="the least of it: with the slowest host that fits the clean step",
         ),
+        _STAKE,
         Field(
             "after_ns", kind="time", key="impact_after_us", screen=False, null=True,
             about="the most once all findings above it are made; null of the first, and where no replay tells",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -62,10 +63,10 @@ def whole_of(base: str) -> str:
 
 def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tuple[str, str]]:
     """(label, text) of all beside the title; no label where a text goes on with the same. `whole`: see `whole_of`."""
-    against = len(row.doubted_by)
+    against, gained = len(row.doubted_by), gain(row, whole, ascii=ascii)
     said = [
         *(("But" if not number else "", remark) for number, remark in enumerate(row.remarks[:against])),
-        ("Costs", cost(row, whole, ascii=ascii)),
+        (gained[:5], gained[6:]),
         ("", in_turn(row, ascii=ascii) if row.impact_after_us is not None else ""),
         *(("Proved" if not number else "", proof_text(proof, ascii=ascii)) for number, proof in enumerate(row.proofs)),
         *(("Where" if not number else "", text) for number, text in enumerate(places(row, ascii=ascii))),
@@ -118,29 +119,36 @@ def place_text(place: PlaceRow, width: int | None = None, *, ascii: bool = False
     return ", ".join(told)
 
 
-def cost(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
-    """Returns the cost and the most that can be gained; empty if the finding is not about time."""
-    if row.impact_of == MEAN_STEP:
-        whole = "mean step"
-    per = "per step" if whole == STEP else f"of the {whole}"
-    time = f"{format_us(row.impact_us, ascii=ascii)} {per}" if row.impact_us else ""
-    if row.ceiling_percent is None:
-        return time
-    most = f"at most {format_percent(row.ceiling_percent)} shorter{_left(row, ascii=ascii)}"
-    return f"{time}; without it the {whole} is {most}" if time else f"the {whole} would be {most} without it"
-
-
 MOST_ADVICE, ADVICE_LINES = 5, 4
 """How many findings a first page has, and how many lines each."""
-SURE = {True: "from clean steps", False: "from recorded steps alone"}
+SURE = {True: "from clean steps", False: "as recorded"}
 """What gains are known from, by whether the base is of steps without a profiler; a page says it once."""
 
 
-def advice(found: Iterable[FindingRow], most: int = MOST_ADVICE) -> list[FindingRow]:
-    """The findings of a first page: all but remarks on the measurement; what several advise stands at the first."""
-    rows = [row for row in found if not is_remark(row)][:most]
-    said = [row.advice for row in rows]
-    return [row if row.advice not in said[:n] else replace(row, advice="") for n, row in enumerate(rows)]
+def advice(found: Iterable[FindingRow], most: int = MOST_ADVICE, answer: str = "") -> list[FindingRow]:
+    """The findings of a first page, on which nothing is said twice: all but remarks on the measurement.
+
+    What several advise stands at the first of them, what two gain alike at the second, and what the page's `answer`
+    says too gives way to what to do.
+    """
+    rows = [_but_what_is_said(row, answer) for row in found if not is_remark(row)][:most]
+    said, ids = [row.advice for row in rows], [row.id for row in rows]
+    return [
+        replace(
+            row,
+            advice="" if row.advice in said[:n] else row.advice,
+            shared_with=[id for id in row.shared_with if id in ids[:n]],
+        )
+        for n, row in enumerate(rows)
+    ]
+
+
+def _but_what_is_said(row: FindingRow, answer: str) -> FindingRow:
+    """The finding with its advice in place of what is said of its title: all, or what stands behind the colon."""
+    head, _, tail = row.title.partition(": ")
+    if row.advice and row.title in answer:
+        return replace(row, title=row.advice, advice="")
+    return replace(row, title=f"{head}. {row.advice}", advice="") if row.advice and tail and tail in answer else row
 
 
 def is_remark(row: FindingRow) -> bool:
@@ -149,7 +157,7 @@ def is_remark(row: FindingRow) -> bool:
 
 
 def brief(
-    row: FindingRow, width: int, whole: str = STEP, *, lines: int = ADVICE_LINES, ascii: bool = False
+    row: FindingRow, width: int, whole: str = STEP, named: str = "", *, lines: int = ADVICE_LINES, ascii: bool = False
 ) -> list[str]:
     """A finding in at most so many lines: what to change, where, what it gains, what speaks against it.
 
@@ -157,13 +165,15 @@ def brief(
         row: the finding.
         width: columns.
         whole: what its gain is of, see `whole_of`.
+        named: the base that the page names once (`page_base`).
         lines: at most.
         ascii: no characters outside ASCII.
     """
     title = wrapped(printable(row.title, ascii=ascii), width)
-    if len(title) > 2 or lines < ADVICE_LINES:
-        title = [*title[:1], " ".join(title[1:])] if lines >= ADVICE_LINES else [" ".join(title)]
-    rest = details(row, whole, width, ascii=ascii)
+    rest = details(row, whole, width, named=named, ascii=ascii)
+    most = 1 if lines < ADVICE_LINES else 2 if row.advice or row.where else lines - len(rest)
+    if len(title) > most:
+        title = [*title[: most - 1], " ".join(title[most - 1 :])]
     if row.doubted_by and row.impact_us:
         known = f"May not hold ({', '.join(row.doubted_by)})"
         if len(title) + len(rest) > lines:
@@ -178,27 +188,30 @@ def brief(
     return [fit(printable(text, ascii=ascii), width, ascii=ascii) for text in (*title, *rest)][:lines]
 
 
-def details(row: FindingRow, whole: str = STEP, width: int | None = None, *, ascii: bool = False) -> list[str]:
+def details(
+    row: FindingRow, whole: str = STEP, width: int | None = None, *, named: str = "", ascii: bool = False
+) -> list[str]:
     """Where it is, what it gains, and what speaks against it or gains the same; without a gain what to do."""
-    at, gains = place(row, width, ascii=ascii), gain(row, whole, ascii=ascii)
+    at, gains = place(row, width, ascii=ascii), gain(row, whole, named, ascii=ascii)
     if not gains:
         return [text for text in (at, row.advice) if text]
     last = " ".join(row.remarks[:1]) if row.doubted_by else ""
     if turn := in_turn(row, ascii=ascii):
-        without_base = f"{gain(row, '', ascii=ascii)}; {turn}"
-        said = (
-            f"{gains}; {turn}",
-            without_base,
-            without_base.replace("above at most", "above <=" if ascii else "above ≤"),
-        )
+        said = (f"{gains}; {turn}", f"{gains}; {turn}".replace("above at most", "above <=" if ascii else "above ≤"))
         fitting = next((text for text in said if width is None or len(text) <= width), "")
         gains, last = fitting or gains, last or ("" if fitting else turn)
     return [text for text in (at, gains, f"{last[:1].upper()}{last[1:]}") if text]
 
 
-def known_from(rows: Iterable[FindingRow], *, clean: bool) -> str:
-    """``; gains from clean steps``; nothing where none is promised."""
-    return f"; gains {SURE[clean]}" if any(row.impact_us for row in rows) else ""
+def page_base(rows: Iterable[FindingRow], whole: str = STEP, *, ascii: bool = False) -> str:
+    """``a 40.94 ms step``: what the gains on a page are of, which it names once; empty where none is promised."""
+    bases = Counter(filter(None, (base(row, whole, ascii=ascii) for row in rows)))
+    return bases.most_common(1)[0][0] if bases else ""
+
+
+def known_from(named: str, *, clean: bool) -> str:
+    """``; gains of a 40.94 ms step, from clean steps``; nothing where none is promised."""
+    return f"; gains of {named}, {SURE[clean]}" if named else ""
 
 
 def mark(row: FindingRow) -> str:
@@ -232,13 +245,25 @@ def place(row: FindingRow, width: int | None = None, *, ascii: bool = False) -> 
     return f"At {short_name(named)}" if named and short_name(named) not in row.title else ""
 
 
-def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
+def base(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
+    """``a 40.94 ms step``: what the gain of a finding is of; empty where none is known."""
+    if not row.impact_us or not row.ceiling_percent:
+        return ""
+    time, whole = format_us(100 * row.impact_us / row.ceiling_percent, ascii=ascii), _whole(row, whole)
+    # without steps the headline and the list of parts say from when to when the run's time is
+    return f"a {time} {whole}" if whole.endswith(STEP) else f"the run's {time}"
+
+
+def _whole(row: FindingRow, whole: str) -> str:
+    return "mean step" if row.impact_of == MEAN_STEP else whole
+
+
+def gain(row: FindingRow, whole: str = STEP, named: str = "", *, ascii: bool = False) -> str:
     """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (41.6 to 49.5 %)``; ``at most`` where the ends do not differ.
 
-    Without `whole` the base is left out, which a page names once.
+    The base is left out where the page has `named` it.
     """
     most, least, share = row.impact_us, row.impact_least_us or None, row.ceiling_percent
-    whole = "mean step" if row.impact_of == MEAN_STEP else whole
     if not most:
         return ""
     if least is not None and least > NEARLY_THE_SAME * most:
@@ -246,14 +271,11 @@ def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     times = [format_us(time, ascii=ascii) for time in (least, most) if time is not None]
     said = " to ".join(times) if least is not None else f"at most {times[0]}"
     if not share:
-        return f"Costs {said} {'per step' if whole == STEP else f'of the {whole}'}; what can be gained is not known"
-    said = f"Gains {said}"
-    base = format_us(100 * most / share, ascii=ascii) if share < 100 else ""
-    # without steps the headline and the list of parts say from when to when the run's time is
-    of = f"a {base} {whole}".replace("  ", " ") if whole.endswith(STEP) else f"the run's {base}" if base else "the run"
-    of = f" of {of}" if whole else ""
+        per = "per step" if _whole(row, whole) == STEP else f"of the {_whole(row, whole)}"
+        return f"Costs {said} {per}; what can be gained is not known"
+    of = base(row, whole, ascii=ascii)
     from_share = f"{format_percent(share * least / most)[:-2]} to " if least is not None and least < most else ""
-    return f"{said}{of} ({from_share}{format_percent(share)})"
+    return f"Gains {said}{f' of {of}' if of != named else ''} ({from_share}{format_percent(share)})"
 
 
 def in_turn(row: FindingRow, *, ascii: bool = False) -> str:
@@ -268,18 +290,6 @@ def in_turn(row: FindingRow, *, ascii: bool = False) -> str:
         if left >= (1 - NEARLY_THE_SAME) * most
         else "after those above nothing"
     )
-
-
-NEARLY_ALL_PERCENT = 90
-"""From here on what is left says more than how much shorter it is."""
-
-
-def _left(row: FindingRow, *, ascii: bool) -> str:
-    """What is left of the step where nearly nothing is: `` (12.4 µs are left)``."""
-    share = row.ceiling_percent
-    if not row.impact_us or share is None or not NEARLY_ALL_PERCENT <= share < 100:
-        return ""
-    return f" ({format_us(row.impact_us * (100 / share - 1), ascii=ascii)} are left)"
 
 
 def evidence_text(item: Evidence, *, ascii: bool = False) -> str:

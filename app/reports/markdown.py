@@ -35,7 +35,7 @@ def _lines(part: Part, layout: Layout) -> list[str]:
         if part.judged is None:
             return []
         if part.brief and part.judged.findings:
-            return brief_markdown(part.judged, part.base, layout, clean=part.clean)
+            return brief_markdown(part, part.judged, layout)
         return finding_markdown(part.judged, part.base, layout)
     if isinstance(part, Sentences):
         return _sentences(part)

@@ -65,6 +65,8 @@ class FindingList:
     """Whether the first ones are said in a few lines, and what they rest on stands behind a fold or an option."""
     clean: bool = False
     """Whether gains are of steps without a profiler."""
+    answer: str = ""
+    """What the page says above them, which they don't say again."""
     folded: bool = False
     """Whether a page shows their titles, each of which unfolds."""
 

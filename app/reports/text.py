@@ -35,7 +35,7 @@ def _lines(part: Part, layout: Layout) -> list[str]:
         if part.judged is None:
             return []
         if part.brief:
-            return brief_lines(part.judged, part.base, layout, clean=part.clean)
+            return brief_lines(part, part.judged, layout)
         return finding_lines(part.judged, part.base, layout, whole=part.whole)
     if isinstance(part, Sentences):
         return _sentences(part, layout)

@@ -398,14 +398,14 @@ def _abstained_page(findings: Findings) -> Page:
 def _frame(findings: Sequence[Finding]) -> pl.DataFrame:
     rows = [
         (
-            number, each.severity, each.id, titled(each.title, each.doubted_by), each.impact_ns or None,
-            each.ceiling_percent, len(each.evidence), stable_key(each),
+            number, each.severity, each.id, titled(each.title, each.doubted_by), each.least_ns or None,
+            each.impact_ns or None, each.ceiling_percent, len(each.evidence), stable_key(each),
         )
         for number, each in enumerate(findings)
     ]  # fmt: skip
     schema = {
-        "row": pl.Int64, "severity": pl.String, "id": pl.String, "name": pl.String, "impact_ns": pl.Float64,
-        "ceiling_percent": pl.Float64, "evidence": pl.Int64, "finding_key": pl.String,
+        "row": pl.Int64, "severity": pl.String, "id": pl.String, "name": pl.String, "least_ns": pl.Float64,
+        "impact_ns": pl.Float64, "ceiling_percent": pl.Float64, "evidence": pl.Int64, "finding_key": pl.String,
     }  # fmt: skip
     return pl.DataFrame(rows, schema=schema, orient="row")
 

@@ -35,7 +35,16 @@ from tracetui.app.charts.lanes import gantt_lane
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.findings import MARK_WIDTH
-from tracetui.app.reports.finding_words import ADVICE_LINES, WORK_TIME, advice, brief, known_from, mark, whole_of
+from tracetui.app.reports.finding_words import (
+    ADVICE_LINES,
+    WORK_TIME,
+    advice,
+    brief,
+    known_from,
+    mark,
+    page_base,
+    whole_of,
+)
 from tracetui.app.session.facts import SessionFacts, session_findings
 from tracetui.app.session.measured import conventions
 from tracetui.app.text import fitting
@@ -485,9 +494,10 @@ def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
     lines: list[Text] = []
     shown = 0
     rows = [finding_row(finding) for finding in findings]
-    first = advice(rows) or rows
+    first = advice(rows, answer=f"{data.job} {data.verdict.sentence if data.verdict else ''}") or rows
+    named = page_base(first, whole, ascii=writer.ascii)
     for row in first:
-        texts = brief(row, max(writer.width - MARK_WIDTH - 1, 12), whole, lines=lines_each, ascii=writer.ascii)
+        texts = brief(row, max(writer.width - MARK_WIDTH - 1, 12), whole, named, lines=lines_each, ascii=writer.ascii)
         if shown and len(lines) + len(texts) > room:
             break
         style = writer.style(_SEVERITY_STYLES.get(row.severity, ""))
@@ -496,7 +506,7 @@ def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
         shown += 1
     more = len(findings) - shown
     rest = f"{more} more in tab {tab}" if more else f"tab {tab} says what they rest on"
-    told = known_from(first[:shown], clean=clean).removeprefix("; ")
+    told = known_from(named, clean=clean).removeprefix("; ")
     return [writer.head("Findings", f"{told}; {rest}" if told else rest), *lines]
 
 

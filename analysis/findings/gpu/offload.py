@@ -61,7 +61,7 @@ def _optimizer(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_the_step(bound, model)
     moved = facts.per_step(float(copies["duration"].sum()))
     return bound.finding(
-        f"Keep the optimizer on the GPU: on the CPU it takes {words.percent(share)} of {basis.recorded_span(facts)}",
+        "Keep the optimizer on the GPU: its step runs on the CPU",
         (
             Evidence("operators that launch nothing", spent, "ns", Query(steps.table, "optim")),
             Evidence("copies between host and GPU, as recorded", moved, "ns", Query("kernels:copies")),
@@ -94,7 +94,7 @@ def _operators(facts: Facts, limits: Limits) -> Finding | None:
         return None
     most = host.filter(rows).group_by("name").agg(pl.col("duration").sum()).sort("duration")["name"][-1]
     return bound.finding(
-        f"Compute on the GPU what {most} does on the CPU: {words.percent(share)} of {basis.recorded_span(facts)}",
+        f"Compute on the GPU what {most} does on the CPU",
         (Evidence("long operators that launch nothing", spent, "ns", Query("operators", str(most))),),
         f"{words.part_of(spent, facts.step_ns, share)}{basis.as_recorded(facts)}; {bound.why}",
         advice="Make tensors where they are used (device=…, randn_like, a generator on the GPU), and move what they are"

@@ -167,8 +167,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
             rest, why = step_ns - spent, f"the copies still take {words.ns(spent)}"
         bound = gain.limited(bound, rest, step_ns, why)
     return bound.finding(
-        f"Copy while the GPU computes: {words.percent(share * (total - beside) / total)} of {base.span} is"
-        " copies alone",
+        "Copy while the GPU computes: copies to it run alone",
         (
             Evidence("copies to the GPU", spent, "ns", Query("kernels:copies", row=HTOD)),
             Evidence("of it beside a kernel", base.of_step(beside), "ns", Query("timeline")),

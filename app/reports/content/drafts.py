@@ -14,7 +14,7 @@ from tracetui.analysis.tables.program import OPERATORS
 from tracetui.analysis.tables.runs import GPUS
 from tracetui.app.reports.content import captures, counters, sections, sweep
 from tracetui.app.reports.content.run import facts_of, join_sentences
-from tracetui.app.reports.finding_words import cost, headline, titled, whole_of
+from tracetui.app.reports.finding_words import gain, headline, titled, whole_of
 from tracetui.app.reports.parts import Block, FindingList, Part, Sentences, Title, listed
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def about(judged: Judged | None, base: str, ids: list[str]) -> Sentences:
     aside = [row for row in judged.findings_suppressed if row.by in (HEADLINE, NO_ACT)]
     for name in ids:
         mine = [row for row in (*judged.findings, *aside) if row.id == name]
-        said += [f"{headline(row)}. {_gain(row, base)}{row.advice}" for row in mine]
+        said += [_with_gain(headline(row), row, base) for row in mine]
         if not mine and name in missing:
             blind.setdefault(missing[name], []).append(name)
         elif not mine and name in judged.findings_checked:
@@ -253,20 +253,16 @@ def about(judged: Judged | None, base: str, ids: list[str]) -> Sentences:
     return Sentences(tuple(said), bullets=True)
 
 
-def _gain(row: FindingRow, base: str) -> str:
-    """The most that can be gained, as a sentence; empty where that is unknown."""
-    text = cost(row, whole_of(base))
-    return f"Costs {text}. " if row.impact_us else f"{text[:1].upper()}{text[1:]}. " if text else ""
-
-
 def directions(judged: Judged | None, base: str, limit: int | None) -> Sentences:
     """What can be done about each finding, and the most that it can gain; not what is to be measured otherwise."""
     rows = judged.findings if judged is not None else []
     rows = [row for row in rows if row.advice and not row.id.startswith(MEASUREMENT)]
-    return Sentences(
-        tuple(f"{titled(row.title, row.doubted_by)}. {_gain(row, base)}{row.advice}" for row in rows[:limit]),
-        bullets=True,
-    )
+    said = tuple(_with_gain(titled(row.title, row.doubted_by), row, base) for row in rows[:limit])
+    return Sentences(said, bullets=True)
+
+
+def _with_gain(title: str, row: FindingRow, base: str) -> str:
+    return ". ".join(text for text in (title, gain(row, whole_of(base)), row.advice) if text)
 
 
 @dataclass(frozen=True, slots=True)

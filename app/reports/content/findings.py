@@ -19,6 +19,7 @@ from tracetui.app.reports.finding_words import (
     mark,
     missing_by_reason,
     more,
+    page_base,
     parts,
     whole_of,
 )
@@ -29,6 +30,7 @@ from tracetui.app.text.fitting import cell_width, fit, pad
 if TYPE_CHECKING:
     from tracetui.analysis.report.model import FindingRow, Judged
     from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import FindingList
 
 INDENT = "  "
 MARK_WIDTH = 6
@@ -50,16 +52,17 @@ def finding_lines(found: Judged, base: str, layout: Layout, *, whole: bool = Fal
     return [*lines, *_rest(found, layout)] if whole else lines
 
 
-def brief_lines(found: Judged, base: str, layout: Layout, *, clean: bool) -> list[str]:
-    """The first findings in four lines each, remarks in one; `clean`: gains are of steps without a profiler."""
-    rows = found.findings
-    first = advice(rows, min(layout.limit or MOST_ADVICE, MOST_ADVICE))
+def brief_lines(part: FindingList, found: Judged, layout: Layout) -> list[str]:
+    """The first findings in four lines each, remarks in one."""
+    rows, whole = found.findings, whole_of(part.base)
+    first = advice(rows, min(layout.limit or MOST_ADVICE, MOST_ADVICE), part.answer)
+    named = page_base(first, whole, ascii=layout.ascii)
     remarks = [row for row in rows if is_remark(row)][: layout.limit]
     if not rows:
         return layout.paragraph(f"Findings (none; {_looked(found)})")
-    lines = [f"Findings ({len(first) + len(remarks)} of {len(rows)}{known_from(first, clean=clean)})"]
+    lines = [f"Findings ({len(first) + len(remarks)} of {len(rows)}{known_from(named, clean=part.clean)})"]
     for row in first:
-        texts = brief(row, WIDTH - MARK_WIDTH, whole_of(base), ascii=layout.ascii)
+        texts = brief(row, WIDTH - MARK_WIDTH, whole, named, ascii=layout.ascii)
         lines += [pad("" if number else mark(row), MARK_WIDTH) + text for number, text in enumerate(texts)]
     lines += [
         pad(mark(row), MARK_WIDTH) + fit(layout.text(row.title), WIDTH - MARK_WIDTH, ascii=layout.ascii)
@@ -68,15 +71,16 @@ def brief_lines(found: Judged, base: str, layout: Layout, *, clean: bool) -> lis
     return [*lines, f"{INDENT}{more(len(rows) - len(first) - len(remarks))}"]
 
 
-def brief_markdown(found: Judged, base: str, layout: Layout, *, clean: bool) -> list[str]:
+def brief_markdown(part: FindingList, found: Judged, layout: Layout) -> list[str]:
     """The same in Markdown, with all findings and what they rest on behind a fold."""
-    first = advice(found.findings)
-    lines = [f"### Findings ({_looked(found)}{known_from(first, clean=clean)})", ""]
+    first, whole = advice(found.findings, answer=part.answer), whole_of(part.base)
+    named = page_base(first, whole)
+    lines = [f"### Findings ({_looked(found)}{known_from(named, clean=part.clean)})", ""]
     for row in first:
         lines.append(f"- **{plain(f'{mark(row)} {row.title}')}**")
-        lines += [f"  - {plain(text)}" for text in details(row, whole_of(base))]
+        lines += [f"  - {plain(text)}" for text in details(row, whole, named=named)]
     summary = f"<details><summary>All {len(found.findings)}, and what they rest on</summary>"
-    return [*lines, "", summary, "", *_in_full(found, base, layout), "", "</details>", ""]
+    return [*lines, "", summary, "", *_in_full(found, part.base, layout), "", "</details>", ""]
 
 
 def finding_markdown(found: Judged, base: str, layout: Layout) -> list[str]:

@@ -80,7 +80,8 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
         if len(shown) > 1:
             yield Title(Path(trace.source.path).name, level=2)
         job = job_parts(run, layout, answered=1) if shows_rank else ()
-        yield from sections.parts(trace, facts_of(run, trace), layout, after_answer=job)
+        answer = run.job.said[0] if shows_rank and run.job else ""
+        yield from sections.parts(trace, facts_of(run, trace), layout, answer=answer, after_answer=job)
     if run.counters_compared:
         from tracetui.app.reports.content.counters import compared_blocks
 

@@ -162,10 +162,13 @@ def answers_first(trace: Trace, layout: Layout) -> bool:
     return bool(_lead(trace)) and has(trace, "findings") and not _in_full(trace, layout)
 
 
-def parts(trace: Trace, about: Facts, layout: Layout, *, after_answer: Iterable[Part] = ()) -> Iterator[Part]:
+def parts(
+    trace: Trace, about: Facts, layout: Layout, *, answer: str = "", after_answer: Iterable[Part] = ()
+) -> Iterator[Part]:
     """The trace's sections in the order of reading: the verdict and what to do first, what is missing last.
 
-    What is known of the recording itself stands behind the answer where there is one, and before it `after_answer`.
+    What is known of the recording itself stands behind the answer where there is one, and before it `after_answer`;
+    `answer` is what the page says of the whole job.
     """
     lead, answered = _lead(trace), answers_first(trace, layout)
     if not answered:
@@ -173,7 +176,7 @@ def parts(trace: Trace, about: Facts, layout: Layout, *, after_answer: Iterable[
     if lead:
         yield Sentences((lead,), lead=True)
     if answered:
-        yield from findings(trace, layout)
+        yield from findings(trace, layout, f"{answer} {lead}")
         yield from after_answer
         yield about
     for name, section in SECTIONS.items():
@@ -257,12 +260,12 @@ def _in_full(trace: Trace, layout: Layout) -> bool:
     return layout.all_findings or list(trace.sections()) == ["findings"]
 
 
-def findings(trace: Trace, layout: Layout) -> Iterator[Part]:
+def findings(trace: Trace, layout: Layout, answer: str = "") -> Iterator[Part]:
     """What to do first; where nothing else was asked for, all findings and what could not be judged."""
     whole = _in_full(trace, layout)
     waits = trace.overview.waits_for if trace.overview else None
     clean = waits is not None and waits.clean_us is not None
-    yield FindingList(trace.judged, trace.base, whole=whole, brief=not whole, clean=clean)
+    yield FindingList(trace.judged, trace.base, whole=whole, brief=not whole, clean=clean, answer=answer)
 
 
 def _average_step(found: Overview, layout: Layout) -> Block:

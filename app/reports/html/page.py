@@ -23,6 +23,7 @@ from tracetui.app.reports.finding_words import (
     looked,
     mark,
     missing_by_reason,
+    page_base,
     parts,
     whole_of,
 )
@@ -72,19 +73,20 @@ def findings(found: Judged, base: str, layout: Layout, level: int, *, folded: bo
     ]
 
 
-def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clean: bool) -> list[str]:
+def first_findings(part: FindingList, found: Judged, layout: Layout, level: int) -> list[str]:
     """The titles of the first findings, each with a fold, so that the first picture is in view; then all of them."""
-    first = advice(found.findings)
-    told = known_from(first, clean=clean).removeprefix("; ")
+    first, whole = advice(found.findings, answer=part.answer), whole_of(part.base)
+    named = page_base(first, whole, ascii=layout.ascii)
+    told = known_from(named, clean=part.clean).removeprefix("; ")
     lines = [element("p", said(f"{told[:1].upper()}{told[1:]}."))] if told else []
     for row in first:
         head = element(f"h{level}", f'<span class="mark">{said(mark(row))}</span> {said(layout.text(row.title))}')
-        texts = details(row, whole_of(base), ascii=layout.ascii)
+        texts = details(row, whole, named=named, ascii=layout.ascii)
         about = "".join(element("p", said(layout.text(text))) for text in texts)
         folded = f"<details><summary>{head}</summary>{about}</details>" if about else head
         lines.append(element("section", folded, class_=f"finding {row.severity}"))
     summary = f"<summary>All {len(found.findings)}, and what they rest on</summary>"
-    return [*lines, f"<details>{summary}", *findings(found, base, layout, level), "</details>"]
+    return [*lines, f"<details>{summary}", *findings(found, part.base, layout, level), "</details>"]
 
 
 def _finding(row: FindingRow, whole: str, level: int, layout: Layout, *, folded: bool) -> str:
@@ -152,7 +154,7 @@ class _Page:
                 self._heading(findings_heading(part.judged))
                 level = min(self.level + 2, 6)
                 if part.brief:
-                    self.body += first_findings(part.judged, part.base, self.layout, level, clean=part.clean)
+                    self.body += first_findings(part, part.judged, self.layout, level)
                 else:
                     self.body += findings(part.judged, part.base, self.layout, level, folded=part.folded)
         elif isinstance(part, Sentences):
