@@ -14,13 +14,14 @@ from made_run import HGEMM, SGEMM, Made, facts_of, finding, silent
 from msgspec.structs import replace as replaced
 from sample_runs import run_of
 
-from tracetui.analysis.attribution.place import launching_rows, lines
+from tracetui.analysis.attribution.place import launching_rows
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Findings
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.gpu.sampled_steps import what_takes_longer
 from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.report.findings import finding_row
+from tracetui.analysis.sampled_calls import lines
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.app.reports.finding_words import places as printed

@@ -224,34 +224,15 @@ _GROUP = ("frame", "backward", "module", "operator", "range")
 _KNOWN = pl.any_horizontal(pl.col("frame", "module", "operator", "range").is_not_null())
 
 
-def places(
-    trace: Trace,
-    rows: Ints,
-    ns: Ints,
-    steps: int,
-    *,
-    on_gpu: bool,
-    when: Ints | None = None,
-    ranges: pl.Series | None = None,
-    lines: Sequence[int | None] | None = None,
-) -> list[Place]:
-    """Groups host rows by their places, the most time first; what has none is left out.
+def grouped(table: pl.DataFrame, ns: Ints, steps: int, *, on_gpu: bool) -> list[Place]:
+    """Groups what `placed` returned by places, the most time first; what has none is left out.
 
     Args:
-        trace: whose rows they are.
-        rows: host rows; -1 where none is known.
+        table: a row per host row.
         ns: the time of each.
         steps: what "per step" divides by.
         on_gpu: whose time it is.
-        when: the time of each, where a row may be unknown.
-        ranges: the range of each, which is told where neither frame nor module is known.
-        lines: the line of each in its frame.
     """
-    return grouped(placed(trace, rows, when, ranges, lines), ns, steps, on_gpu=on_gpu)
-
-
-def grouped(table: pl.DataFrame, ns: Ints, steps: int, *, on_gpu: bool) -> list[Place]:
-    """Groups what `placed` returned by places, as `places` does."""
     table = table.with_columns(ns=pl.Series(ns))
     groups = table.group_by(_GROUP).agg(pl.col("ns").sum(), pl.col("call").n_unique())
     if table["line"].null_count() < table.height:
@@ -305,10 +286,10 @@ def placed(
 
     Args:
         trace: whose rows they are.
-        rows: host rows, and the rest as of `places`.
-        when: the time of each.
-        ranges: the range of each.
-        lines: the line of each.
+        rows: host rows; -1 where none is known.
+        when: the time of each, where a row may be unknown.
+        ranges: the range of each, which is told where neither frame nor module is known.
+        lines: the line of each in its frame.
     """
     host, found = trace.host, around(trace, rows, when)
     tree = module_tree(trace)
@@ -365,16 +346,6 @@ def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
 def class_path(path: str) -> str:
     """``Encoder/Block/Linear`` of ``Encoder_0/Block_3/Linear_7``."""
     return "/".join(_INSTANCE.sub("", name) for name in path.split("/"))
-
-
-def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
-    """The frame of the program's own that launched each device row; of backward work the forward's, and said so."""
-    host = trace.host
-    if host["stack"].null_count() == host.height and not of_kinds(host["kind"], "python").any():
-        return pl.repeat(None, device.height, dtype=pl.String, eager=True)
-    found = around(trace, launching_rows(device))
-    frames = _frame_texts(trace, found.frame).cast(pl.String)
-    return pl.select(pl.when(pl.lit(pl.Series(found.backward))).then(BACKWARD + frames).otherwise(frames)).to_series()
 
 
 def innermost_units(trace: Trace) -> Ints:
