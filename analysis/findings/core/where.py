@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.place import Place, grouped, innermost_units, launching_rows
+from tracetui.analysis.attribution.calltree import lanes_of
+from tracetui.analysis.attribution.place import Place, grouped, innermost_units, launching_rows, own_frames
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import of_kinds
-from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.host_path import host_path as path_of
+from tracetui.analysis.dependencies.host_path import without_gpu
 from tracetui.analysis.host_lines import line_times, longest_line, workers_line
 from tracetui.analysis.sampled_calls import located
 
@@ -111,6 +113,13 @@ def _sampled(facts: Facts) -> list[Place]:
     return [Place(line.short, "", "", "", int(line.name.rpartition(":")[2]), 0.0, line.ns, None, on_gpu=False)]
 
 
+@kept
 def host_path(facts: Facts) -> HostPath | None:
     """The host's part of the critical path of the recording that has names; None without one."""
-    return None if facts.host_model is None else path_of(facts.sel, facts.host_model)
+    if facts.host_model is not None:
+        return path_of(facts.sel, facts.host_model)
+    frames = own_frames(facts.trace)
+    if not facts.is_without_gpu or not frames.rows.size or not facts.step_ns:
+        return None
+    lane = int(lanes_of(facts.trace.host)[frames.rows[0]])
+    return without_gpu(facts.sel, lane, facts.page_step.ns / facts.step_ns)

@@ -373,7 +373,7 @@ _WAITING = re.compile(
 def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
     host, frames, slots = facts.trace.host, own_frames(facts.trace), step_slots(facts.sel)
     steps = intervals.union(slots.start, slots.end)
-    if frames.running is None or facts.host_model is None or not intervals.length(steps):
+    if frames.running is None or (facts.host_model is None and not facts.is_without_gpu) or not intervals.length(steps):
         return
     lane, start = lanes_of(host), host["start"].to_numpy()
     end = start + host["duration"].to_numpy()
@@ -390,7 +390,8 @@ def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
         # who holds the lock is not recorded: at most all that the host does meanwhile waits for it
         bound = gain.of_calls(facts, *computing, np.empty(0, np.int64))
         bound = replace(bound, least_ns=0.0, sure_percent=0.0)
-        rows = np.flatnonzero(own & mine)
+        script = names.matching(host["name"], lambda name: name.endswith(": <module>"))  # of the main thread
+        rows = np.flatnonzero(own & mine & ~script) if (own & mine & ~script).any() else np.flatnonzero(own & mine)
         function = call_name(str(host["name"][int(rows[np.argmax(end[rows] - start[rows])])]))
         yield bound.finding(
             f"Another thread runs Python for {words.percent(share)} of the steps: {function}",
