@@ -234,7 +234,7 @@ def calls(sel: Selection, link: Link | None = None, matched: pl.DataFrame | None
 
 def work_rows(sel: Selection) -> pl.DataFrame:
     """The collectives in scope that have a time of their own, as `kernels.kernel_groups` takes them."""
-    found = calls(sel)
+    found = calls(sel.recorded)
     launch = pl.coalesce(_taken(sel.trace.device, "launch", found["device"]), "operator", "host")
     return as_work(
         sel,

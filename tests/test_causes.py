@@ -517,7 +517,7 @@ def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str
         assert silent("S33", facts)
         return
     found = finding("S33", facts)
-    assert "export (metrics.py)" in found.title
+    assert "metrics.py(7): export" in found.title
     assert found.least_ns == 0
 
 

@@ -115,11 +115,13 @@ def own_frames(trace: Trace) -> Frames:
 
 
 def _launching_lane(trace: Trace, lanes: Ints) -> int:
-    """Of these lanes, one for each function: the one that launches most, or with most functions where none does."""
-    launching = launching_rows(trace.device)
-    launched = np.bincount(lanes_of(trace.host)[launching[launching >= 0]], minlength=int(lanes.max()) + 1)
-    functions = np.bincount(lanes, minlength=launched.size)
-    return int(np.lexsort((functions, np.where(functions > 0, launched, NONE)))[-1])
+    """Of these lanes, one for each function: that which launches most, or else has most operators, or functions."""
+    launching, lane = launching_rows(trace.device), lanes_of(trace.host)
+    functions = np.bincount(lanes)
+    of_all = (lane[launching[launching >= 0]], lane[of_kinds(trace.host["kind"], "operator")], lanes)
+    counts = [np.where(functions > 0, np.bincount(of, minlength=functions.size)[: functions.size], NONE)
+              for of in of_all]  # fmt: skip
+    return int(np.lexsort(counts[::-1])[-1])
 
 
 class Around(Struct, frozen=True):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import around, call_name, own_frames
+from tracetui.analysis.attribution.place import around, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, program, words
@@ -390,9 +390,8 @@ def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
         # who holds the lock is not recorded: at most all that the host does meanwhile waits for it
         bound = gain.of_calls(facts, *computing, np.empty(0, np.int64))
         bound = replace(bound, least_ns=0.0, sure_percent=0.0)
-        script = names.matching(host["name"], lambda name: name.endswith(": <module>"))  # of the main thread
-        rows = np.flatnonzero(own & mine & ~script) if (own & mine & ~script).any() else np.flatnonzero(own & mine)
-        function = call_name(str(host["name"][int(rows[np.argmax(end[rows] - start[rows])])]))
+        rows = np.flatnonzero(own & mine)
+        function = str(host["name"][int(rows[np.argmax(end[rows] - start[rows])])])
         yield bound.finding(
             f"Another thread runs Python for {words.percent(share)} of the steps: {function}",
             (
