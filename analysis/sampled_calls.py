@@ -125,19 +125,43 @@ def _moments(stacks: _Stacks, when: Ints) -> tuple[list[Call | None], Ints]:
     return [stacks.calls[place] if place >= 0 else None for place in distinct.tolist()], which
 
 
-def line_at(trace: Trace, when: Ints) -> list[int | None] | None:
-    """The line of the program's innermost own function at each moment, where samples tell it; None without samples."""
+def _lines_at(trace: Trace, when: Ints) -> tuple[list[tuple[Call, int] | None], Ints] | None:
+    """What ran at these moments and its line, each once, and which of them each moment has; None without samples."""
     known = sampled_calls(trace)
     stacks = None if known is None else _stacks(trace)
     if known is None or stacks is None:
         return None
-    found: list[int | None] = []
+    found: list[tuple[Call, int] | None] = []
     calls, which = _moments(stacks, when)
     for call in calls:
         lines = Counter() if call is None else known.lines(call)
         most = lines.most_common(1)
-        found.append(most[0][0].line if most and most[0][1] > MOSTLY * lines.total() else None)
-    return [found[at] for at in which.tolist()]
+        is_known = most and most[0][1] > MOSTLY * lines.total()
+        found.append((call, most[0][0].line) if call is not None and is_known else None)
+    return found, which
+
+
+def line_at(trace: Trace, when: Ints) -> list[int | None] | None:
+    """The line of the program's innermost own function at each moment, where samples tell it; None without samples."""
+    found = _lines_at(trace, when)
+    return None if found is None else [None if found[0][at] is None else found[0][at][1] for at in found[1].tolist()]
+
+
+def _lines_in(trace: Trace, frames: pl.Series, when: Ints) -> pl.Series:
+    """The line of each frame at that moment, if it is the function that the sampled thread was in."""
+    found = _lines_at(trace, when)
+    if found is None:
+        return pl.repeat(None, when.size, dtype=pl.Int64, eager=True)
+    table = pl.DataFrame({"frame": frames, "at": found[1]})
+    pairs = table.unique()
+    lines = []
+    for frame, at in pairs.iter_rows():
+        match, ran = FRAME.fullmatch(frame or ""), found[0][at]
+        mine = match is not None and ran is not None and match["file"] == ran[0][0]
+        mine = mine and (match["function"] == ran[0][1] or match["function"].endswith(WITHIN))
+        lines.append(ran[1] if mine else None)
+    pairs = pairs.with_columns(line=pl.Series(lines, dtype=pl.Int64))
+    return table.join(pairs, on=["frame", "at"], how="left", nulls_equal=True, maintain_order="left")["line"]
 
 
 def located(trace: Trace, rows: Ints, when: Ints | None = None, ranges: pl.Series | None = None) -> pl.DataFrame:
@@ -154,7 +178,9 @@ def located(trace: Trace, rows: Ints, when: Ints | None = None, ranges: pl.Serie
         function's first; of backward work the forward's, and said so; null where no frame was recorded.
     """
     start = np.append(trace.host["start"].to_numpy(), 0)[rows] if when is None else when
-    table = placed(trace, rows, when, ranges, line_at(trace, start))
+    table = placed(trace, rows, when, ranges)
+    line = pl.when(~pl.col("backward")).then(pl.lit(_lines_in(trace, table["frame"].cast(pl.String), start)))
+    table = table.with_columns(line=line)
     distinct = table.select("frame", "backward", "line").unique()
     told = pl.Series("told", [_told(*row) for row in distinct.iter_rows()], dtype=pl.String)
     distinct = distinct.with_columns(told)

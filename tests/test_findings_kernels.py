@@ -409,7 +409,8 @@ def test_k12_promises_what_the_roof_leaves() -> None:
 
 @pytest.mark.parametrize("outermost", ["true", "false"])
 def test_k12_says_that_numbers_are_gathered_one_by_one(tmp_path: Path, outermost: str) -> None:
-    name = f"void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long, unsigned int, 2, 2, -2, {outermost}>(int)"
+    of = f"float, long, unsigned int, 2, 2, -2, {outermost}"
+    name = f"void at::native::(anonymous namespace)::indexSelectLargeIndex<{of}>(int)"
     hot = chrome(tmp_path / "a.json", [Kernel(name, 900), Kernel(MUL, 100)])
     assert ("with the indexed dimension first" in said(judged(run_of(hot), "K12"))["K12"].advice) == (
         outermost == "false"

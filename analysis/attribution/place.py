@@ -23,8 +23,6 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.nesting import LaneClock, nearest, nest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.parsers import Trace
@@ -282,16 +280,14 @@ def placed(
     rows: Ints,
     when: Ints | None = None,
     ranges: pl.Series | None = None,
-    lines: Sequence[int | None] | None = None,
 ) -> pl.DataFrame:
-    """Frame, backward, module (path of classes), operator, range and line of each host row, and the row of its call.
+    """Frame, backward, module (path of classes), operator and range of each host row, and the row of its call.
 
     Args:
         trace: whose rows they are.
         rows: host rows; -1 where none is known.
         when: the time of each, where a row may be unknown.
         ranges: the range of each, which is told where neither frame nor module is known.
-        lines: the line of each in its frame.
     """
     host, found = trace.host, around(trace, rows, when)
     tree = module_tree(trace)
@@ -315,8 +311,7 @@ def placed(
         place = np.full(rows.size, NONE)
         place[nowhere] = np.arange(nowhere.size)
         named = pl.lit(ranges.cast(pl.Categorical).gather(_or_null(place)))
-    line = pl.when(~pl.col("backward")).then(pl.lit(None if lines is None else pl.Series(lines, dtype=pl.Int64)))
-    return table.with_columns(range=named, line=line.cast(pl.Int64))
+    return table.with_columns(range=named)
 
 
 def call_name(name: str) -> str:
