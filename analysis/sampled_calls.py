@@ -144,7 +144,8 @@ def _lines_at(trace: Trace, when: Ints) -> tuple[list[tuple[Call, int] | None], 
 def line_at(trace: Trace, when: Ints) -> list[int | None] | None:
     """The line of the program's innermost own function at each moment, where samples tell it; None without samples."""
     found = _lines_at(trace, when)
-    return None if found is None else [None if found[0][at] is None else found[0][at][1] for at in found[1].tolist()]
+    lines = [] if found is None else [None if ran is None else ran[1] for ran in found[0]]
+    return None if found is None else [lines[at] for at in found[1].tolist()]
 
 
 def _lines_in(trace: Trace, frames: pl.Series, when: Ints) -> pl.Series:
@@ -156,10 +157,10 @@ def _lines_in(trace: Trace, frames: pl.Series, when: Ints) -> pl.Series:
     pairs = table.unique()
     lines = []
     for frame, at in pairs.iter_rows():
-        match, ran = FRAME.fullmatch(frame or ""), found[0][at]
-        mine = match is not None and ran is not None and match["file"] == ran[0][0]
-        mine = mine and (match["function"] == ran[0][1] or match["function"].endswith(WITHIN))
-        lines.append(ran[1] if mine else None)
+        match, ran, line = FRAME.fullmatch(frame or ""), found[0][at], None
+        if match is not None and ran is not None and match["file"] == ran[0][0]:
+            line = ran[1] if match["function"] == ran[0][1] or match["function"].endswith(WITHIN) else None
+        lines.append(line)
     pairs = pairs.with_columns(line=pl.Series(lines, dtype=pl.Int64))
     return table.join(pairs, on=["frame", "at"], how="left", nulls_equal=True, maintain_order="left")["line"]
 

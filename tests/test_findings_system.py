@@ -322,7 +322,9 @@ def test_s5_takes_the_whole_wait_and_its_line_where_no_gpu_work_was_recorded(tmp
     facts = made.facts(tmp_path)
     found = finding("S5", facts)
     assert (found.impact_ns, found.ceiling_percent) == (600_000, 60.0)
-    assert [(place.frame, place.ns) for place in of_finding(facts, found)] == [("train.py(8): __getitem__", 578_000)]
+    assert [(place.frame, place.operator, place.ns) for place in of_finding(facts, found)] == [
+        ("train.py(8): __getitem__", "sleep", 578_000), ("train.py(8): __getitem__", "", 2_000),
+    ]  # fmt: skip
     assert verdict(facts).sentence.endswith("It waits for data for 60.0 % of the step.")
 
 

@@ -385,7 +385,7 @@ S39 = Rule(
     "The program's own work in each step of a run without GPU work",
     needs=("timeline", "steps", "samples"),
     rests_on=("host", "whole"),
-    thresholds={"share_percent": chosen(5, "%", "of the sampled steps, in one function")},
+    thresholds={"share_percent": chosen(20, "%", "of the sampled steps, in one function")},
     advice="Do it once before the steps, in one call for the whole batch, or in a loader's workers, one step ahead.",
     compared="{share_percent} of the sampled steps or more",
     several=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -282,40 +283,31 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding]:
             return
         first = max(lines, key=lines.__getitem__)
         file, function = first.file.rpartition("/")[2], first.function.rpartition(".<locals>.")[2]
-        is_it = re.compile(rf"(?:.*/)?{re.escape(file)}\(\d+\): {re.escape(function.rpartition('.')[2])}")
-        calls = own & names.matching(host["name"], lambda name, is_it=is_it: bool(is_it.fullmatch(name)))
+        named = re.compile(rf"(?:.*/)?{re.escape(file)}\(\d+\): {re.escape(function.rpartition('.')[2])}")
+        calls = own & names.matching(host["name"], partial(_is_named, named))
         start = host["start"].to_numpy()[calls]
         when = intervals.union(start, start + host["duration"].to_numpy()[calls])
         frame = str(host["name"].filter(calls).first() or f"{file}: {function}")
+        longest = lines.most_common(MOST_NAMED)
+        taken = [float(of.spent(spent)["step_ns"] or 0.0) for _, spent in longest]
         where = tuple(
-            Place(
-                frame,
-                "",
-                "",
-                "",
-                line.line,
-                0.0,
-                of.spent(spent)["step_ns"] or 0.0,
-                100 * spent / lines.total(),
-                on_gpu=False,
-            )
-            for line, spent in lines.most_common(MOST_NAMED)
+            Place(frame, "", "", "", line.line, 0.0, each, 100 * each / ns, on_gpu=False)
+            for (line, _), each in zip(longest, taken, strict=True)
         )
         bound = gain.Gain(ns, percent, "at most all of it", 0.0, 0.0, host=when)
         finding = bound.finding(
             f"Do less in {function}, {file}:{first.line}: {words.percent(percent)} of the sampled steps",
             tuple(
-                Evidence(
-                    f"line {line.line}, of the sampled steps",
-                    float(of.spent(spent)["percent"] or 0.0),
-                    "%",
-                    Query("host:lines", row=f"{line.file}:{line.line}"),
-                )
-                for line, spent in lines.most_common(MOST_NAMED)
+                Evidence(f"line {line.line}", each, "ns", Query("host:lines", row=f"{line.file}:{line.line}"))
+                for (line, _), each in zip(longest, taken, strict=True)
             ),
             f"{words.ns(ns)} of the clean step by samples, outside modules, backward pass and optimizer; {bound.why}",
         )
         yield dataclasses.replace(finding, where=where)
+
+
+def _is_named(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.fullmatch(name) is not None
 
 
 @looks_for(S30)
