@@ -140,7 +140,11 @@ def group_page(session: Session, by: str) -> Page:
     """Returns the table of kernel groups; Enter opens the kernels of a group."""
     page = work_group_page(session, by, "kernels", None)
     note = " · ".join((page.note, *_kernel_time(page.frame)))
-    return replace(page, id=KERNEL_GROUPS.id, note=note, within=(f"{GROUPED}{by}", ""))
+    return replace(page, note=note, within=(f"{GROUPED}{by}", ""))
+
+
+WORK_GROUPS = "work_groups"
+"""The page of groups of other work than kernels, which nothing is inside."""
 
 
 def work_group_page(
@@ -161,11 +165,15 @@ def work_group_page(
     table = KERNEL_GROUPS.having(
         "group", title=GROUP_TITLES.get(by, by.capitalize()), tail=by == "module", about=GROUP_ABOUT[by]
     )
+    if rows is not None:
+        table = table.having("kernels", title="Names", about="number of different names")
+        table = replace(
+            table.having("name", title="Mostly", about="what takes most of the time"), id=WORK_GROUPS, drill=""
+        )
     columns = tuple(column for column in table.columns if column.name in frame.columns)
     page = Page.of(
-        KERNEL_GROUPS,
+        table,
         with_full_names(frame),
-        id="work_groups",
         title=f"{noun[0].upper()}{noun[1:]} by {group_words(by)}",
         columns=known_columns(columns, frame),
         note=session.counted().describe_totals(host=host),
