@@ -241,8 +241,8 @@ def of_calls(
     """
     model, gone = facts.host_model, intervals.union(start, end)
     if model is None and facts.is_without_gpu and facts.step_ns:
-        steps = intervals.union(*step_ends(facts))
-        base = facts.page_step.ns
+        start, lasting = (facts.sel.steps[name].to_numpy() for name in ("start", "duration"))
+        steps, base = intervals.union(start, start + lasting), facts.page_step.ns
         ns = facts.per_step(intervals.length(intervals.intersect(gone, steps))) * base / facts.step_ns
         share = 100 * min(ns, base) / base
         why = f"without them the step is at most {words.ns(ns)} shorter, by their part of the recorded one"
@@ -263,12 +263,6 @@ def of_calls(
         after += f", at most with the {words.ns(lacking)} that the replay lacks"
     found, work = _gain(model, saved, "", after), rows if rows.size else None
     return replace(found, work=work, host=gone, turn=Turn(work_free, gone))
-
-
-def step_ends(facts: Facts) -> Intervals:
-    """When the steps begin and end."""
-    steps = facts.sel.steps
-    return steps["start"].to_numpy(), (steps["start"] + steps["duration"]).to_numpy()
 
 
 def of_host_rows(facts: Facts, marked: Bools) -> Gain:
