@@ -78,7 +78,7 @@ async def test_the_filter_is_of_the_groups():
 async def test_copies_are_grouped_too_and_a_kernel_is_found_by_name():
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "v", "b")
-        assert title(app).startswith(" Copies and fills by module class")
+        assert title(app).startswith(" Copies and fills by range")
         await press(pilot, "v", "b")
         name = app.view.table.current["name"]
         app.navigation.go_to("kernels", name)
