@@ -15,6 +15,7 @@ from msgspec import Struct
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.gpu.activities import activities, distinct
+from tracetui.analysis.kernels import as_work
 from tracetui.analysis.selection import Selection, select, step_at
 from tracetui.parsers import Trace, schema
 from tracetui.parsers.names import collectives as words
@@ -227,6 +228,24 @@ def calls(sel: Selection, link: Link | None = None, matched: pl.DataFrame | None
     of_ranks = pl.DataFrame(schema=MATCHED) if matched is None else matched.select(list(MATCHED)).cast(MATCHED)  # type: ignore[arg-type]
     rows = rows.join(of_ranks, on="row", how="left", maintain_order="left")
     return with_bandwidth(rows.with_columns(moved_ns=pl.coalesce("transfer_ns", "duration_ns")), link)
+
+
+def work_rows(sel: Selection) -> pl.DataFrame:
+    """The collectives in scope that have a time of their own, as `kernels.kernel_groups` takes them."""
+    found = calls(sel.recorded)
+    launch = pl.coalesce(_taken(sel.trace.device, "launch", found["device"]), "operator", "host")
+    return as_work(
+        sel,
+        found.select(
+            name="kind",
+            start="begin",
+            duration="duration_ns",
+            stream="stream",
+            device="gpu",
+            launch=launch,
+            operator=_taken(sel.trace.device, "operator", found["device"]),
+        ),
+    )
 
 
 def by_size(sel: Selection, link: Link | None = None, matched: pl.DataFrame | None = None) -> pl.DataFrame:

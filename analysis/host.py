@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, call_tree, codes_of, count, dense
 from tracetui.analysis.attribution.operator_tree import is_nested, scope_mask
-from tracetui.analysis.base import names
+from tracetui.analysis.base import api_names, names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.steps import recorded, step_slots
+from tracetui.analysis.kernels import as_work
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 
@@ -145,6 +146,13 @@ def api_calls(sel: Selection) -> pl.DataFrame:
     # within the plan groups come in pieces, and Polars rounds a division of a piece with one row otherwise
     share = 100 * pl.col("total_ns") / pl.max_horizontal(1, pl.sum("total_ns"))
     return table.rechunk().with_columns(percent=share).sort("total_ns", "name", descending=[True, False])
+
+
+def waiting_calls(sel: Selection) -> pl.DataFrame:
+    """The calls that return only once the GPU has done what they wait for, as `kernels.kernel_groups` takes them."""
+    calls = names.rows_of(sel.host, "runtime", "driver")
+    calls = names.rows_where(calls, names.matching(calls["name"], api_names.waits))
+    return as_work(sel, calls.select("name", "start", "duration", launch="row"))
 
 
 def launches(sel: Selection, conventions: Conventions = TRACETUI) -> Launches:

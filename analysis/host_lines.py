@@ -5,6 +5,7 @@ A line is the innermost frame of the program's own code; what libraries do below
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -134,6 +135,23 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
             }
         )
     return pl.DataFrame(rows, schema=LINES).sort("other", "thread_at", "percent", descending=[False, False, True])
+
+
+def own_work(of: Sampled) -> list[Counter[Frame]]:
+    """The time of the lines of each function of the program in the steps, beside the network; the most time first.
+
+    By the innermost function of the program's own on the thread that runs the steps, without what is under a module,
+    a backward pass or an optimizer.
+    """
+    lines: dict[tuple[str, str], Counter[Frame]] = {}
+    for thread, stack, ns in of.stays():
+        at = own_place(stack) if of.file.threads[thread].steps else None
+        if at is not None and not any(_NETWORK.search(frame.file) for frame in stack):
+            lines.setdefault((stack[at].file, stack[at].function), Counter())[stack[at]] += ns
+    return sorted(lines.values(), key=lambda each: -each.total())
+
+
+_NETWORK = re.compile(r"/torch/(?:nn|autograd|optim)/")
 
 
 class Line(NamedTuple):

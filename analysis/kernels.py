@@ -10,11 +10,13 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import NONE, row_ids
 from tracetui.analysis.attribution.generated import kernel_files, source_of
 from tracetui.analysis.attribution.module_tree import module_tree, scope_tree
-from tracetui.analysis.attribution.place import lines
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
+from tracetui.analysis.sampled_calls import lines
+from tracetui.analysis.selection import step_at
+from tracetui.parsers import schema
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -30,6 +32,14 @@ NOT_IN_ANY_RANGE = "(not in any range)"
 PERCENT = pl.when(pl.col("total_ns").sum() > 0).then(100 * pl.col("total_ns") / pl.col("total_ns").sum())
 """Each row's share of the time of all."""
 _WEIGHTED = ("occupancy_percent", "blocks_per_sm")
+
+
+def as_work(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `schema.DEVICE`, null but for these columns, of what the host did itself: their launch is its row."""
+    index = sel.trace.steps.with_row_index("step").select("index", pl.col("step").cast(schema.DEVICE["step"]))
+    step = pl.DataFrame({"index": step_at(sel.trace.steps, rows["start"].to_numpy())})
+    step = step.join(index, on="index", how="left", maintain_order="left").select("step")
+    return pl.concat([schema.empty(schema.DEVICE), pl.concat([rows, step], how="horizontal")], how="diagonal_relaxed")
 
 
 def kernel_rows(sel: Selection) -> pl.DataFrame:
@@ -327,8 +337,8 @@ UNKNOWN = {"class": NOT_ATTRIBUTED, "module": NOT_ATTRIBUTED, "range": NOT_IN_AN
 """By grouping, the name of the group of launches that have none; `NOT_RECORDED` for those not listed."""
 
 
-def kernel_groups(sel: Selection, by: str) -> pl.DataFrame:
-    """One row per group of kernel launches, the most total time first.
+def kernel_groups(sel: Selection, by: str, rows: pl.DataFrame | None = None) -> pl.DataFrame:
+    """One row per group of kernel launches, or of other work, the most total time first.
 
     Args:
         sel: the launches.
@@ -338,12 +348,13 @@ def kernel_groups(sel: Selection, by: str) -> pl.DataFrame:
             the innermost annotation around the launch. ``line``: the program's own frame around it. ``shape``: grid ×
             block of the launch. ``input_shapes``: of the innermost operator around the launch. ``stream``: stream, with
             its GPU where there are several.
+        rows: of other work: `memops.copy_rows`, `host.waiting_calls`, `collectives.work_rows`.
 
     Returns:
         ``group``, ``kernels`` (how many names), ``name`` and ``short_name`` of the kernel with most of its time, then
         the numbers of `kernels.kernels`, from ``calls`` to ``shared_memory``.
     """
-    rows = kernel_rows(sel)
+    rows = kernel_rows(sel) if rows is None else rows
     rows = rows.with_columns(labels(sel, rows, by).alias("group"), pl.col("name").cast(pl.String))
     table = rows.group_by("group").agg(kernels=pl.col("name").n_unique(), **sums(sel)).with_columns(percent=PERCENT)
     most = (
@@ -373,13 +384,16 @@ def group_kernels(sel: Selection, by: str, group: str) -> pl.DataFrame:
     return summarize(sel, group_rows(sel, by, group))
 
 
-def known_groupings(sel: Selection) -> tuple[str, ...]:
-    """The groupings that this recording says something about; ranges stand in where no module is known."""
-    rows = kernel_rows(sel)
+def known_groupings(sel: Selection, rows: pl.DataFrame | None = None) -> tuple[str, ...]:
+    """The groupings that this recording says something about; ranges stand in where no module is known.
+
+    `rows` as of `kernel_groups`: other work has no category.
+    """
+    of_kernels, rows = rows is None, kernel_rows(sel) if rows is None else rows
     modules = _some(_module_column(sel, rows, "path"))
     known = {
         "name": True,
-        "category": True,
+        "category": of_kernels,
         "class": _some(_module_column(sel, rows, "class_name")),
         "module": modules,
         "line": _some(lines(sel.trace, rows)),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.attribution.place import lines
+from tracetui.analysis.base.names import mapped, rows_of
+from tracetui.analysis.sampled_calls import lines
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
@@ -23,6 +24,12 @@ _COPY = re.compile(r"(?:hip)?Memcpy ?([A-Z])(?:to|2)([A-Z])", re.IGNORECASE)
 _WORDS = re.compile(r"(Host|Device)To(Host|Device)")
 
 
+def copy_rows(sel: Selection) -> pl.DataFrame:
+    """Device rows of the copies and fills in scope, named as nsys names them."""
+    rows = rows_of(sel.timed, "memcpy", "memset")
+    return rows.with_columns(mapped(rows["name"], operation_name, None, pl.String()).alias("name"))
+
+
 def memops(sel: Selection) -> pl.DataFrame:
     """One row per direction of copy and one for fills, named as nsys names them.
 
@@ -31,14 +38,11 @@ def memops(sel: Selection) -> pl.DataFrame:
         10⁹ bytes a second; null without time or size), line (the program's own frame that launched most of its time;
         null where none was recorded), the longest total first.
     """
-    rows = sel.timed.filter(pl.col("kind").is_in(["memcpy", "memset"]))
+    rows = copy_rows(sel)
     rows = rows.select(
-        pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String), "duration", "bytes",
-        lines(sel.trace, rows).alias("line"),
-    )  # fmt: skip
-    spelled = {name: operation_name(name) for name in rows["name"].unique().drop_nulls()}
+        pl.col("kind").cast(pl.String), "name", "duration", "bytes", lines(sel.trace, rows).alias("line")
+    )
     sized = pl.col("duration").filter(pl.col("bytes").is_not_null()).sum()
-    rows = rows.with_columns(pl.col("name").replace(spelled))
     of_lines = rows.drop_nulls("line").group_by("kind", "name", "line").agg(pl.col("duration").sum())
     main = of_lines.sort("duration", "line", descending=[True, False]).unique(["kind", "name"], keep="first")
     return (

@@ -11,10 +11,11 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import lanes_of, parents_of
-from tracetui.analysis.attribution.place import FRAME, own_frames
+from tracetui.analysis.attribution.place import BACKWARD, FRAME, launching_rows, own_frames, placed
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.host_path import host_path
@@ -117,26 +118,89 @@ def sampled_calls(trace: Trace) -> SampledCalls | None:
     return None if found is None else SampledCalls(found)
 
 
-def calls_at(trace: Trace, when: Ints) -> list[Call | None]:
-    """What the program's own functions called at these moments of a recording with stacks."""
-    stacks = _stacks(trace)
-    if stacks is None:
-        return [None] * when.size
+def _moments(stacks: _Stacks, when: Ints) -> tuple[list[Call | None], Ints]:
+    """What the program's own functions called at these moments, each call once, and which of them each is."""
     at = stacks.running.innermost_at(np.zeros(when.size, np.int64), when)
-    return [stacks.calls[place] if place >= 0 else None for place in at.tolist()]
+    distinct, which = np.unique(at, return_inverse=True)
+    return [stacks.calls[place] if place >= 0 else None for place in distinct.tolist()], which
+
+
+def _lines_at(trace: Trace, when: Ints) -> tuple[list[tuple[Call, int] | None], Ints] | None:
+    """What ran at these moments and its line, each once, and which of them each moment has; None without samples."""
+    known = sampled_calls(trace)
+    stacks = None if known is None else _stacks(trace)
+    if known is None or stacks is None:
+        return None
+    found: list[tuple[Call, int] | None] = []
+    calls, which = _moments(stacks, when)
+    for call in calls:
+        lines = Counter() if call is None else known.lines(call)
+        most = lines.most_common(1)
+        is_known = most and most[0][1] > MOSTLY * lines.total()
+        found.append((call, most[0][0].line) if call is not None and is_known else None)
+    return found, which
 
 
 def line_at(trace: Trace, when: Ints) -> list[int | None] | None:
     """The line of the program's innermost own function at each moment, where samples tell it; None without samples."""
-    known = sampled_calls(trace)
-    if known is None:
-        return None
-    found: list[int | None] = []
-    for call in calls_at(trace, when):
-        lines = Counter() if call is None else known.lines(call)
-        most = lines.most_common(1)
-        found.append(most[0][0].line if most and most[0][1] > MOSTLY * lines.total() else None)
-    return found
+    found = _lines_at(trace, when)
+    lines = [] if found is None else [None if ran is None else ran[1] for ran in found[0]]
+    return None if found is None else [lines[at] for at in found[1].tolist()]
+
+
+def _lines_in(trace: Trace, frames: pl.Series, when: Ints) -> pl.Series:
+    """The line of each frame at that moment, if it is the function that the sampled thread was in."""
+    found = _lines_at(trace, when)
+    if found is None:
+        return pl.repeat(None, when.size, dtype=pl.Int64, eager=True)
+    table = pl.DataFrame({"frame": frames, "at": found[1]})
+    pairs = table.unique()
+    lines = []
+    for frame, at in pairs.iter_rows():
+        match, ran, line = FRAME.fullmatch(frame or ""), found[0][at], None
+        if match is not None and ran is not None and match["file"] == ran[0][0]:
+            line = ran[1] if match["function"] == ran[0][1] or match["function"].endswith(WITHIN) else None
+        lines.append(line)
+    pairs = pairs.with_columns(line=pl.Series(lines, dtype=pl.Int64))
+    return table.join(pairs, on=["frame", "at"], how="left", nulls_equal=True, maintain_order="left")["line"]
+
+
+def located(trace: Trace, rows: Ints, when: Ints | None = None, ranges: pl.Series | None = None) -> pl.DataFrame:
+    """Where in the program events are, by all that is recorded: stacks, modules, ranges, and samples for the lines.
+
+    Args:
+        trace: whose events they are.
+        rows: the host row of each: the event itself, or its launch; -1 where none is known.
+        when: the time of each, by default its row's start.
+        ranges: the range of each, which is told where neither frame nor module is known.
+
+    Returns:
+        The columns of `placed`, and `told`: ``train.py(45): step``, with the line that was sampled or else the
+        function's first; of backward work the forward's, and said so; null where no frame was recorded.
+    """
+    start = np.append(trace.host["start"].to_numpy(), 0)[rows] if when is None else when
+    table = placed(trace, rows, when, ranges)
+    line = pl.when(~pl.col("backward")).then(pl.lit(_lines_in(trace, table["frame"].cast(pl.String), start)))
+    table = table.with_columns(line=line)
+    distinct = table.select("frame", "backward", "line").unique()
+    told = pl.Series("told", [_told(*row) for row in distinct.iter_rows()], dtype=pl.String)
+    distinct = distinct.with_columns(told)
+    return table.join(distinct, on=distinct.columns[:3], how="left", nulls_equal=True, maintain_order="left")
+
+
+def _told(frame: str | None, backward: bool, line: int | None) -> str | None:
+    match = None if frame is None or line is None else FRAME.fullmatch(frame)
+    text = f"{match['file']}({line}): {match['function']}" if match else frame
+    return f"{BACKWARD}{text}" if text and backward else text
+
+
+def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
+    """Where the program's own code launched each device row, as `located` tells it."""
+    host = trace.host
+    if host["stack"].null_count() == host.height and not of_kinds(host["kind"], "python").any():
+        return pl.repeat(None, device.height, dtype=pl.String, eager=True)
+    none = pl.repeat(None, device.height, dtype=pl.Categorical, eager=True)
+    return located(trace, launching_rows(device), ranges=none)["told"]
 
 
 def path_by_line(sel: Selection, model: Model) -> dict[Frame, float | None]:
@@ -151,15 +215,18 @@ def path_by_line(sel: Selection, model: Model) -> dict[Frame, float | None]:
     if known is None or stacks is None:
         return {}
     path, graph, end = host_path(sel, model), model.graph, model.ends[0]
+
+    def add_up(spent: Counter[Call], when: Ints, ns: Ints) -> None:
+        found, which = _moments(stacks, when)
+        for call, total in zip(found, np.bincount(which, ns, len(found)).tolist(), strict=True):
+            if call is not None:
+                spent[call] += round(total)
+
     work: Counter[Call] = Counter()
     waits: Counter[Call] = Counter()
-    for call, ns in zip(calls_at(trace, (path.start + path.end) // 2), path.ns.tolist(), strict=True):
-        if call is not None:
-            work[call] += ns
+    add_up(work, (path.start + path.end) // 2, path.ns)
     waiting = np.maximum(end.times.call_end - end.times.call_start - end.costs.call, 0)
-    for call, ns in zip(calls_at(trace, graph.calls.start), waiting.tolist(), strict=True):
-        if call is not None:
-            waits[call] += ns
+    add_up(waits, graph.calls.start, waiting)
     spent: defaultdict[Frame, float] = defaultdict(float)
     unsure: defaultdict[Frame, float] = defaultdict(float)
     for call in dict.fromkeys(call for call in stacks.calls if call is not None):

@@ -14,11 +14,13 @@ from made_run import HGEMM, SGEMM, Made, facts_of, finding, silent
 from msgspec.structs import replace as replaced
 from sample_runs import CAUSES, run_of
 
-from tracetui.analysis.attribution.place import launching_rows, lines
+from tracetui.analysis.attribution.place import launching_rows
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.where import of_finding
 from tracetui.analysis.gpu.sampled_steps import what_takes_longer
 from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.report.findings import finding_row
+from tracetui.analysis.sampled_calls import lines
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.app.reports.finding_words import places as printed
@@ -82,7 +84,7 @@ RECORDED = (
     ("topp_decode", "S32", ("anew for each new shape", "topp_decode.py(11): forward, line 15")),
     ("rl_buffer", "S13", ("12 pauses", "rl_buffer.py(12): sample, line 18")),
 )
-"""Recordings on an H100 of programs with a planted fault: finding, and what it must say."""
+"""Recordings of programs with a planted fault: finding, and what it must say."""
 
 
 @pytest.mark.parametrize(("name", "rule", "said"), RECORDED, ids=[name for name, *_ in RECORDED])
@@ -99,6 +101,12 @@ AMONG_THREE = (
     ("segmentation", "S34", ("segmentation.py(44): update", "segmentation.py(49): confusion, line 55")),
     ("metric_learning", "F24", ("1,536 × 1,536 × 512", "metric_learning.py(36): pairwise_sq_distances")),
     ("tabular", "S28", ("7 of 109 steps take 75.59 ms", "rows_forever, at tabular.py:77")),
+    ("batches", "S39", ("Do less in Reader.take, batches.py:15: 68.2 %", "batches.py(11): take, line 15, 32.91 ms")),
+    (
+        "watchdog",
+        "S33",
+        ("for 100.0 % of the steps: watchdog.py(11): run", "watchdog.py(12): check, 27.00 ms of the host"),
+    ),
     ("gnn_full", "S35", ("gnn_full.py:19, symmetric_norm", "line 23, in GNN/GraphConv, 3 × aten::_unique2")),
 )
 
@@ -108,6 +116,25 @@ def test_a_recorded_fault_is_named_with_its_place_among_three(name: str, rule: s
     (mine,) = (each for each in found_in(CAUSES / name).found[:3] if each.id == rule)
     text = "\n".join([mine.title, *printed(finding_row(mine))])
     assert all(part in text for part in said), text
+
+
+def test_a_run_without_gpu_work_names_its_loops_and_no_network(tmp_path: Path) -> None:
+    made = Made()
+    for step in range(3):
+        at = step * 1000.0
+        made.step(step, at, at + 1000)
+        made.host("python_function", "train.py(10): step", at, at + 990)
+        made.host("python_function", "loss.py(4): pairs", at + 100, at + 700)
+        for call in range(20):
+            made.host("cpu_op", "aten::relu", at + 110 + 25 * call, at + 130 + 25 * call)
+    facts = made.facts(tmp_path)
+    found = finding("S29", facts)
+    assert "loss.py(4): pairs does one by one: 20 × aten::relu" in found.title
+    assert found.impact_ns == 19 * 20_000
+    assert [place.frame for place in of_finding(facts, found)] == ["loss.py(4): pairs"]
+    # where calls might have launched work, its absence is a lack of the recording
+    made.host("cuda_runtime", "cudaLaunchKernel", 2990, 2995)
+    assert silent("S29", made.facts(tmp_path))
 
 
 def test_what_moves_data_is_not_also_told_to_do_so_faster() -> None:
@@ -508,7 +535,7 @@ def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str
         assert silent("S33", facts)
         return
     found = finding("S33", facts)
-    assert "export (metrics.py)" in found.title
+    assert "metrics.py(7): export" in found.title
     assert found.least_ns == 0
 
 

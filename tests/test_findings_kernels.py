@@ -408,6 +408,16 @@ def test_k12_promises_what_the_roof_leaves() -> None:
     assert "at its roof: " in found.formula
 
 
+@pytest.mark.parametrize("outermost", ["true", "false"])
+def test_k12_says_that_numbers_are_gathered_one_by_one(tmp_path: Path, outermost: str) -> None:
+    of = f"float, long, unsigned int, 2, 2, -2, {outermost}"
+    name = f"void at::native::(anonymous namespace)::indexSelectLargeIndex<{of}>(int)"
+    hot = chrome(tmp_path / "a.json", [Kernel(name, 900), Kernel(MUL, 100)])
+    assert ("with the indexed dimension first" in said(judged(run_of(hot), "K12"))["K12"].advice) == (
+        outermost == "false"
+    )
+
+
 def test_k12_a_hot_spot_and_none(tmp_path: Path) -> None:
     hot = chrome(tmp_path / "a.json", [Kernel(SCAN, 900), Kernel(MUL, 100)])
     found = said(judged(run_of(hot), "K12"))["K12"]

@@ -322,7 +322,9 @@ def test_s5_takes_the_whole_wait_and_its_line_where_no_gpu_work_was_recorded(tmp
     facts = made.facts(tmp_path)
     found = finding("S5", facts)
     assert (found.impact_ns, found.ceiling_percent) == (600_000, 60.0)
-    assert [(place.frame, place.ns) for place in of_finding(facts, found)] == [("train.py(8): __getitem__", 578_000)]
+    assert [(place.frame, place.operator, place.ns) for place in of_finding(facts, found)] == [
+        ("train.py(8): __getitem__", "sleep", 578_000), ("train.py(8): __getitem__", "", 2_000),
+    ]  # fmt: skip
     assert verdict(facts).sentence.endswith("It waits for data for 60.0 % of the step.")
 
 
@@ -466,6 +468,24 @@ def test_s10_sizes_copies_that_nothing_overlaps(tmp_path: Path) -> None:
     assert found.ceiling_percent == pytest.approx(18.9, abs=0.1)  # their launches stay
     assert "copy_stream" in found.advice
     assert "cudaHostAllocMapped" in finding("S10", _copying(PINNED, ORIN).facts(tmp_path)).advice
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_s10_names_the_wait_that_keeps_its_stream_back(tmp_path: Path, waits: bool) -> None:
+    made = Made()
+    for step in range(3):
+        at = step * 10_000.0
+        made.step(step, at, at + 10_000)
+        made.host("python_function", "train.py(5): step", at, at + 9_990)
+        made.launch(HGEMM, (at + 10, at + 20), (at + 30, at + 5_000))
+        made.host("python_function", "feeder.py(33): buffer_ready", at + 30, at + 60)
+        if waits:
+            made.host("cuda_runtime", "cudaStreamWaitEvent", at + 40, at + 45)
+        made.launch(PINNED, (at + 70, at + 80), (at + 5_004, at + 9_000), api="cudaMemcpyAsync", kind="gpu_memcpy",
+                    stream=20, bytes=1 << 24)  # fmt: skip
+        made.host("cuda_runtime", "cudaDeviceSynchronize", at + 100, at + 9_010)
+    said = finding("S10", made.facts(tmp_path)).advice
+    assert ("waits for all work queued before, at feeder.py(33): buffer_ready" in said) == waits
 
 
 def test_s10_is_silent_where_a_kernel_runs_beside(tmp_path: Path) -> None:

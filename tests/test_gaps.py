@@ -226,7 +226,7 @@ async def test_gaps_are_grouped_by_cause_on_the_screen() -> None:
     async with opened(FP32, size=(100, 30)) as (app, pilot):
         app.shell.show_tab("host")
         await press(pilot, "b")
-        assert "Only the gaps can be grouped" in screen_text(app)
+        assert "Only the gaps and API calls can be grouped" in screen_text(app)
         await press(pilot, "V", "V", "b")
         text = screen_text(app)
         assert "Gaps by cause" in text

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 from as_json import report
-from sample_runs import CLEAN, SWEEP, TRAIN, report_of
+from sample_runs import CLEAN, SWEEP, TRAIN, report_of, run_of
 from sample_runs import VIM as VIM_RUN
 
+from tracetui.analysis.collectives import work_rows
+from tracetui.analysis.host import waiting_calls
 from tracetui.analysis.kernels import (
     GROUPINGS,
     NOT_ATTRIBUTED,
@@ -26,8 +28,9 @@ from tracetui.analysis.kernels import (
     labels,
     operator_kernels,
 )
+from tracetui.analysis.memops import copy_rows, memops
 from tracetui.analysis.modules import module_kernels, modules
-from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.app.cli.commands import report as options
 from tracetui.app.views.kernels import KernelsView
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
@@ -217,6 +220,37 @@ def test_every_grouping_of_our_own_recordings_adds_up(path: Path) -> None:
         for by in GROUPINGS:
             found = kernel_groups(sel, by)
             assert found.select("total_ns", "calls").sum().row(0) == table.select("total_ns", "calls").sum().row(0)
+
+
+@pytest.mark.parametrize(
+    ("path", "of", "by", "group"),
+    [
+        ("planted/clip_loop", copy_rows, "line", "clip_loop.py(7): step"),
+        ("planted/clip_loop", waiting_calls, "line", "clip_loop.py(7): step"),
+        ("causes/rl_buffer", waiting_calls, "line", "rl_buffer.py(18): sample"),  # the line by samples
+        ("ranks4/ddp_gpu/rich", work_rows, "stream", "stream 19"),
+    ],
+)
+def test_other_work_is_grouped_as_kernels_are(
+    path: str, of: Callable[[Selection], pl.DataFrame], by: str, group: str
+) -> None:
+    sel = select(run_of(path).main)
+    rows = of(sel)
+    found = kernel_groups(sel, by, rows)
+    assert by in known_groupings(sel, rows)
+    assert "category" not in known_groupings(sel, rows)
+    assert found["group"][0] == group
+    assert found["total_ns"].sum() == rows["duration"].sum()
+    assert found["in_steps_ns"].sum() == rows.filter(pl.col("step").is_not_null())["duration"].sum()
+
+
+def test_copies_by_name_are_the_table_of_copies() -> None:
+    sel = select(run_of("planted/clip_loop").main)
+    found = kernel_groups(sel, "name", copy_rows(sel))
+    assert (
+        found.select(name="group", calls="calls", total_ns="total_ns").rows()
+        == memops(sel).select("name", "calls", "total_ns").rows()
+    )
 
 
 def test_one_step_has_its_own_totals(training: Trace) -> None:

@@ -14,17 +14,17 @@ from tracetui.analysis.attribution.place import (
     around,
     call_name,
     frames_around,
+    grouped,
     is_own,
     launching_rows,
-    lines,
     own_frames,
-    places,
 )
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.kernels import kernel_groups, kernels
 from tracetui.analysis.report.findings import finding_row
+from tracetui.analysis.sampled_calls import lines, located
 from tracetui.analysis.selection import select
 from tracetui.app.reports.finding_words import places as printed
 from tracetui.parsers import Trace, open_path
@@ -88,7 +88,7 @@ def test_places_share_out_all_time(path: Path) -> None:
     work = trace.device.filter(pl.col("kind") == "kernel")
     rows, spent = launching_rows(work), work["duration"].to_numpy()
     steps = max(trace.steps.height, 1)
-    listed = places(trace, rows, spent, steps, on_gpu=True)
+    listed = grouped(located(trace, rows), spent, steps, on_gpu=True)
     assert listed == sorted(listed, key=lambda place: -place.ns)
     assert sum(place.ns for place in listed) <= spent.sum() / steps * (1 + 1e-9)
     assert sum(place.percent or 0 for place in listed) <= 100 + 1e-6

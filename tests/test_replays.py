@@ -199,7 +199,7 @@ def test_a_kernel_leads_to_the_captured_line(tmp_path, capsys):
     folder = written(tmp_path, executed([names(piece) for piece in PIECES]), captured(PIECES))
     assert cli.main(["report", str(folder), "--section", "kernels", "--format", "json"]) == 0
     assert '"module": "Head_0"' in capsys.readouterr().out
-    from tracetui.analysis.attribution.place import lines
+    from tracetui.analysis.sampled_calls import lines
 
     trace = opened(folder)
     assert set(lines(trace, trace.device)) == {
@@ -254,7 +254,7 @@ def test_profile_s_recording_of_the_capture_belongs_to_that_of_the_replays(tmp_p
 
 def test_replays_on_an_nvidia_gpu_have_their_operators_and_lines():
     """A decode loop on an H200 whose recording begins before the eager warm-up and the capture of its graph."""
-    from tracetui.analysis.attribution.place import lines
+    from tracetui.analysis.sampled_calls import lines
 
     trace = opened(DATA / "decode_captured")
     found = trace.replays

@@ -75,10 +75,10 @@ async def test_the_filter_is_of_the_groups():
         assert "1 of 8 groups" in screen_text(app)
 
 
-async def test_copies_are_not_grouped_and_a_kernel_is_found_by_name():
+async def test_copies_are_grouped_too_and_a_kernel_is_found_by_name():
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "v", "b")
-        assert "Only the kernels can be grouped: v goes to them" in footer(app)
+        assert title(app).startswith(" Copies and fills by range")
         await press(pilot, "v", "b")
         name = app.view.table.current["name"]
         app.navigation.go_to("kernels", name)

@@ -23,8 +23,6 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.nesting import LaneClock, nearest, nest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.parsers import Trace
@@ -115,11 +113,13 @@ def own_frames(trace: Trace) -> Frames:
 
 
 def _launching_lane(trace: Trace, lanes: Ints) -> int:
-    """Of these lanes, one for each function: the one that launches most, or with most functions where none does."""
-    launching = launching_rows(trace.device)
-    launched = np.bincount(lanes_of(trace.host)[launching[launching >= 0]], minlength=int(lanes.max()) + 1)
-    functions = np.bincount(lanes, minlength=launched.size)
-    return int(np.lexsort((functions, np.where(functions > 0, launched, NONE)))[-1])
+    """Of these lanes, one for each function: that which launches most, or else has most operators, or functions."""
+    launching, lane = launching_rows(trace.device), lanes_of(trace.host)
+    functions = np.bincount(lanes)
+    of_all = (lane[launching[launching >= 0]], lane[of_kinds(trace.host["kind"], "operator")], lanes)
+    counts = [np.where(functions > 0, np.bincount(of, minlength=functions.size)[: functions.size], NONE)
+              for of in of_all]  # fmt: skip
+    return int(np.lexsort(counts[::-1])[-1])
 
 
 class Around(Struct, frozen=True):
@@ -224,34 +224,15 @@ _GROUP = ("frame", "backward", "module", "operator", "range")
 _KNOWN = pl.any_horizontal(pl.col("frame", "module", "operator", "range").is_not_null())
 
 
-def places(
-    trace: Trace,
-    rows: Ints,
-    ns: Ints,
-    steps: int,
-    *,
-    on_gpu: bool,
-    when: Ints | None = None,
-    ranges: pl.Series | None = None,
-    lines: Sequence[int | None] | None = None,
-) -> list[Place]:
-    """Groups host rows by their places, the most time first; what has none is left out.
+def grouped(table: pl.DataFrame, ns: Ints, steps: int, *, on_gpu: bool) -> list[Place]:
+    """Groups what `placed` returned by places, the most time first; what has none is left out.
 
     Args:
-        trace: whose rows they are.
-        rows: host rows; -1 where none is known.
+        table: a row per host row.
         ns: the time of each.
         steps: what "per step" divides by.
         on_gpu: whose time it is.
-        when: the time of each, where a row may be unknown.
-        ranges: the range of each, which is told where neither frame nor module is known.
-        lines: the line of each in its frame.
     """
-    return grouped(placed(trace, rows, when, ranges, lines), ns, steps, on_gpu=on_gpu)
-
-
-def grouped(table: pl.DataFrame, ns: Ints, steps: int, *, on_gpu: bool) -> list[Place]:
-    """Groups what `placed` returned by places, as `places` does."""
     table = table.with_columns(ns=pl.Series(ns))
     groups = table.group_by(_GROUP).agg(pl.col("ns").sum(), pl.col("call").n_unique())
     if table["line"].null_count() < table.height:
@@ -299,16 +280,14 @@ def placed(
     rows: Ints,
     when: Ints | None = None,
     ranges: pl.Series | None = None,
-    lines: Sequence[int | None] | None = None,
 ) -> pl.DataFrame:
-    """Frame, backward, module (path of classes), operator, range and line of each host row, and the row of its call.
+    """Frame, backward, module (path of classes), operator and range of each host row, and the row of its call.
 
     Args:
         trace: whose rows they are.
-        rows: host rows, and the rest as of `places`.
-        when: the time of each.
-        ranges: the range of each.
-        lines: the line of each.
+        rows: host rows; -1 where none is known.
+        when: the time of each, where a row may be unknown.
+        ranges: the range of each, which is told where neither frame nor module is known.
     """
     host, found = trace.host, around(trace, rows, when)
     tree = module_tree(trace)
@@ -332,8 +311,7 @@ def placed(
         place = np.full(rows.size, NONE)
         place[nowhere] = np.arange(nowhere.size)
         named = pl.lit(ranges.cast(pl.Categorical).gather(_or_null(place)))
-    line = pl.when(~pl.col("backward")).then(pl.lit(None if lines is None else pl.Series(lines, dtype=pl.Int64)))
-    return table.with_columns(range=named, line=line.cast(pl.Int64))
+    return table.with_columns(range=named)
 
 
 def call_name(name: str) -> str:
@@ -365,16 +343,6 @@ def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
 def class_path(path: str) -> str:
     """``Encoder/Block/Linear`` of ``Encoder_0/Block_3/Linear_7``."""
     return "/".join(_INSTANCE.sub("", name) for name in path.split("/"))
-
-
-def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
-    """The frame of the program's own that launched each device row; of backward work the forward's, and said so."""
-    host = trace.host
-    if host["stack"].null_count() == host.height and not of_kinds(host["kind"], "python").any():
-        return pl.repeat(None, device.height, dtype=pl.String, eager=True)
-    found = around(trace, launching_rows(device))
-    frames = _frame_texts(trace, found.frame).cast(pl.String)
-    return pl.select(pl.when(pl.lit(pl.Series(found.backward))).then(BACKWARD + frames).otherwise(frames)).to_series()
 
 
 def innermost_units(trace: Trace) -> Ints:

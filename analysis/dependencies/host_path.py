@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from tracetui.analysis.attribution.calltree import lanes_of
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import CALL, HOST, inner_calls, pieces
 from tracetui.analysis.dependencies.host_layers import host_layers
+from tracetui.parsers.nesting import LaneClock, nest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -50,3 +53,25 @@ def host_path(sel: Selection, model: Model) -> HostPath:
         max(len(np.unique(walked.step)), 1),
         int(walked.ns.sum()),
     )
+
+
+def without_gpu(sel: Selection, lane: int, scale: float) -> HostPath:
+    """The same of steps without GPU work: all that one thread does in them, in calls.
+
+    Args:
+        sel: the steps.
+        lane: the thread that runs the program, as of `calltree.lanes_of`.
+        scale: from the recorded step to the one that is told.
+    """
+    host, steps = sel.trace.host, sel.steps
+    begin, last = steps["start"].to_numpy(), (steps["start"] + steps["duration"]).to_numpy()
+    rows = np.flatnonzero((lanes_of(host) == lane) & ~of_kinds(host["kind"], "annotation", "dataloader"))
+    start = host["start"].to_numpy()[rows]
+    end = start + host["duration"].to_numpy()[rows]
+    calls = nest(np.zeros(rows.size, np.int64), start, end - start, LaneClock(1, start, end))
+    cuts = np.unique(np.concatenate((start, end, begin, last)))
+    at = calls.innermost_at(np.zeros(cuts.size - 1, np.int64), (cuts[:-1] + cuts[1:]) // 2)
+    step = np.searchsorted(begin, cuts[:-1], side="right") - 1
+    inside = (at >= 0) & (step >= 0) & (cuts[:-1] < last[step])
+    ns = np.rint((cuts[1:] - cuts[:-1])[inside] * scale).astype(np.int64)
+    return HostPath(rows[at[inside]], cuts[:-1][inside], cuts[1:][inside], ns, steps.height, int(ns.sum()))

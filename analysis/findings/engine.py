@@ -128,7 +128,7 @@ def _particular(findings: Findings, rules: Mapping[str, Rule], duration: Ints) -
 
 def _placed(finding: Finding, subject: Subject, on_error: Callable[[Exception], None] | None) -> Finding:
     """The finding with where in the program it is, if it has a gain."""
-    if not isinstance(subject, Facts) or not finding.impact_ns:
+    if not isinstance(subject, Facts) or not finding.impact_ns or finding.where:
         return finding
     try:
         return replace(finding, where=of_finding(subject, finding))

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
-from tracetui.analysis.attribution.place import BACKWARD, FRAME, own_frames, placed, range_names
+from tracetui.analysis.attribution.place import BACKWARD, own_frames, range_names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.critical_path import path_lane, path_within
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import CAUSE, gaps
 from tracetui.analysis.kernels import operator_names
-from tracetui.analysis.sampled_calls import line_at
+from tracetui.analysis.sampled_calls import located
 from tracetui.analysis.selection import Selection, step_at
 from tracetui.parsers.nesting import LaneClock, nest
 
@@ -218,13 +218,9 @@ def gaps_by_cause(sel: Selection) -> pl.DataFrame:
     pieces = _pieces(trace, every, np.append(lanes_of(trace.host), 0)[np.maximum(launches, 0)])
     middle, row = ((pieces["begin"] + pieces["end"]) // 2).to_numpy(), pieces["row"].to_numpy()
     ranges = range_names(trace, np.where(row >= 0, row, launches[pieces["gap"].to_numpy()]), middle)
-    there = placed(trace, row, middle, ranges, line_at(trace, middle))
-    there = there.with_columns(pl.col(pl.Categorical).cast(pl.String))
-    frames = there.select("frame", "line").unique()
-    told = frames.with_columns(told=pl.Series([_at_line(*frame) for frame in frames.iter_rows()], dtype=pl.String))
-    there = there.join(told, on=["frame", "line"], how="left", nulls_equal=True, maintain_order="left")
-    scene = pl.coalesce("told", "module")
-    scene = pl.when(pl.col("backward") & scene.is_not_null()).then(BACKWARD + scene).otherwise(scene)
+    there = located(trace, row, middle, ranges).with_columns(pl.col(pl.Categorical).cast(pl.String))
+    module = pl.when("backward").then(BACKWARD + pl.col("module")).otherwise("module")
+    scene = pl.coalesce("told", module)
     found = pl.concat([pieces, there.drop("call")], how="horizontal").with_columns(
         host=pl.coalesce(scene, "range", "operator", pl.lit(UNRECORDED)), ns=pl.col("end") - pl.col("begin")
     )
@@ -248,14 +244,6 @@ def gaps_by_cause(sel: Selection) -> pl.DataFrame:
         .sort("duration_ns", "cause", "host", descending=[True, False, False])
         .select(pl.col(name).cast(dtype) for name, dtype in CAUSES.items())
     )  # fmt: skip
-
-
-def _at_line(frame: str | None, line: int | None) -> str | None:
-    """``train.py(45): step``, with the line that was sampled in place of the function's first."""
-    if frame is None or line is None:
-        return frame
-    match = FRAME.fullmatch(frame)
-    return f"{match['file']}({line}): {match['function']}" if match else frame
 
 
 def _pieces(trace: Trace, every: pl.DataFrame, lane: Ints) -> pl.DataFrame:

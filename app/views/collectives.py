@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_number
-from tracetui.analysis.collectives import TRANSFER, Link, by_pair, by_size, calls, calls_of
+from tracetui.analysis.collectives import TRANSFER, Link, by_pair, by_size, calls, calls_of, work_rows
+from tracetui.analysis.kernels import known_groupings
 from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.ranks.one_rank import own_calls
 from tracetui.analysis.roofline.peaks import link_of
 from tracetui.analysis.tables.collectives import COLLECTIVE_CALLS, COLLECTIVES, PAIRS
-from tracetui.app.views.common.counted import filled
+from tracetui.app.views.common.counted import CountedView, filled
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.common.table_view import TableView
+from tracetui.app.views.kernel_pages import work_group_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,15 +30,24 @@ NO_COLLECTIVES = (
 NO_PAIRS = "No sends or receives in this recording whose other rank is known."
 
 
-class CollectivesView(TableView):
+class CollectivesView(CountedView):
     """One row per kind, group and size; the pairs of ranks beside them."""
 
     TAB = "collectives"
     TABLES = ("collectives", "pairs")
+    GROUPS = ("collectives",)
+
+    def groupings(self) -> tuple[str, ...]:
+        """What this recording says of its collectives."""
+        return self.session.of_counted(
+            "collective groupings", lambda counted: known_groupings(counted, work_rows(counted))
+        )
 
     def root(self) -> Page:
         """One of the tables in scope."""
         selection = self._selection()
+        if self.kind == "collectives" and self.grouped_by in self.groupings()[1:]:
+            return work_group_page(self.session, self.grouped_by, "collectives", work_rows)
         frame = self.session.cached("collectives", lambda: by_size(selection, self._link(), self._matched()))
         nothing = not selection.trace.collectives.height
         base = f"{selection.describe()}{self.session.selection().host_words}"

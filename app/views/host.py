@@ -10,9 +10,10 @@ import polars as pl
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
 from tracetui.analysis.dependencies.model import model
-from tracetui.analysis.host import api_calls, host_functions, launches
+from tracetui.analysis.host import api_calls, host_functions, launches, waiting_calls
 from tracetui.analysis.host_lines import NO_LINE, Sampled, host_lines, sampled
 from tracetui.analysis.host_stacks import LEAST_PERCENT, host_stacks
+from tracetui.analysis.kernels import known_groupings
 from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.nsys.gpu_samples import gpu_samples
 from tracetui.analysis.nsys.threads import cpu_functions, os_calls, threads
@@ -42,7 +43,7 @@ from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import IDLE_CAUSES, RESOURCE_LABELS, nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.kernel_pages import launched_elsewhere
+from tracetui.app.views.kernel_pages import launched_elsewhere, work_group_page
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.nsys.unread import held
 
@@ -406,16 +407,22 @@ class HostView(CountedView):
 
     TAB = "host"
     TABLES = (*PAGES, *SYSTEM_PAGES)
-    GROUPS = "gaps"
+    GROUPS = ("gaps", "API calls")
 
     def groupings(self) -> tuple[str, ...]:
-        """Of gaps, their cause."""
-        return ("name", "cause")
+        """Of gaps, their cause; of calls, those that wait by what the recording says of them."""
+        if self.kind == "gaps":
+            return ("name", "cause")
+        return self.session.of_counted(
+            "wait groupings", lambda counted: known_groupings(counted, waiting_calls(counted))
+        )
 
     def root(self) -> Page:
         """One of the tables in scope."""
         if (self.kind, self.grouped_by) == ("gaps", "cause"):
             return gap_causes_page(self.session)
+        if self.kind == "API calls" and self.grouped_by in self.groupings()[1:]:
+            return work_group_page(self.session, self.grouped_by, "waits for the GPU", waiting_calls, host=True)
         if self.kind in SYSTEM_PAGES:
             return system_page(self.session, self.kind)
         return PAGES[self.kind](self.session)

@@ -138,19 +138,46 @@ def _on_tensor_cores(frame: pl.DataFrame, marks: pl.Series) -> tuple[str, ...]:
 
 def group_page(session: Session, by: str) -> Page:
     """Returns the table of kernel groups; Enter opens the kernels of a group."""
-    frame = session.of_counted(("kernel groups", by), lambda counted: kernel_groups(counted, by))
+    page = work_group_page(session, by, "kernels", None)
+    note = " · ".join((page.note, *_kernel_time(page.frame)))
+    return replace(page, note=note, within=(f"{GROUPED}{by}", ""))
+
+
+WORK_GROUPS = "work_groups"
+"""The page of groups of other work than kernels, which nothing is inside."""
+
+
+def work_group_page(
+    session: Session, by: str, noun: str, rows: Callable[[Selection], pl.DataFrame] | None, *, host: bool = False
+) -> Page:
+    """Groups of any work.
+
+    Args:
+        session: what is in view.
+        by: what they are grouped by.
+        noun: what they are.
+        rows: see `kernel_groups`.
+        host: whether their time is the host's.
+    """
+    frame = session.of_counted(
+        (noun, "groups", by), lambda counted: kernel_groups(counted, by, None if rows is None else rows(counted))
+    )
     table = KERNEL_GROUPS.having(
         "group", title=GROUP_TITLES.get(by, by.capitalize()), tail=by == "module", about=GROUP_ABOUT[by]
     )
+    if rows is not None:
+        table = table.having("kernels", title="Names", about="number of different names")
+        table = replace(
+            table.having("name", title="Mostly", about="what takes most of the time"), id=WORK_GROUPS, drill=""
+        )
     columns = tuple(column for column in table.columns if column.name in frame.columns)
     page = Page.of(
-        KERNEL_GROUPS,
+        table,
         with_full_names(frame),
-        title=f"Kernels by {group_words(by)}",
+        title=f"{noun[0].upper()}{noun[1:]} by {group_words(by)}",
         columns=known_columns(columns, frame),
-        note=" · ".join((session.counted().describe_totals(host=False), *_kernel_time(frame))),
+        note=session.counted().describe_totals(host=host),
         empty=nothing("kernels", session.trace().info.kind),
-        within=(f"{GROUPED}{by}", ""),
     )
     return in_units(session, page)
 

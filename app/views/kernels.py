@@ -10,7 +10,7 @@ from textual.message import Message
 from tracetui.analysis.base.distribution import Distribution, distribution, p95_of
 from tracetui.analysis.base.number_format import format_count, format_ns
 from tracetui.analysis.kernels import kernels, known_groupings
-from tracetui.analysis.memops import memops
+from tracetui.analysis.memops import copy_rows, memops
 from tracetui.analysis.tables.kernels import MEMOPS
 from tracetui.app.charts.histogram import bins_for, histogram
 from tracetui.app.keys.commands import key
@@ -18,7 +18,7 @@ from tracetui.app.session import jobs
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.kernel_pages import group_page, inside_row, kernel_page, member_page
+from tracetui.app.views.kernel_pages import group_page, inside_row, kernel_page, member_page, work_group_page
 from tracetui.app.widgets.arranged import AT_ONCE
 from tracetui.app.widgets.painted import Picture
 
@@ -225,15 +225,22 @@ class KernelsView(CountedView, PicturedView):
 
     TAB = "kernels"
     TABLES = ("kernels", "copies")
-    GROUPS = "kernels"
+    GROUPS = TABLES
 
     def groupings(self) -> tuple[str, ...]:
-        """What this recording says of its kernels."""
+        """What this recording says of its kernels, or of its copies."""
+        if self.kind == "copies":
+            return self.session.of_counted(
+                "copy groupings", lambda counted: known_groupings(counted, copy_rows(counted))
+            )
         return self.session.of_counted("kernel groupings", known_groupings)
 
     def root(self) -> Page:
         """All kernels in scope, or all copies and fills."""
         session = self.session
+        grouped_by = self.grouped_by if self.grouped_by in self.groupings() else "name"
+        if self.kind == "copies" and grouped_by != "name":
+            return work_group_page(session, grouped_by, "copies and fills", copy_rows)
         if self.kind == "copies":
             frame = session.of_counted("memops", memops)
             page = Page.of(
@@ -244,6 +251,6 @@ class KernelsView(CountedView, PicturedView):
                 empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
             )
             return in_units(session, page)
-        if self.grouped_by != "name":
-            return group_page(session, self.grouped_by)
+        if grouped_by != "name":
+            return group_page(session, grouped_by)
         return kernel_page(session, session.of_counted("kernels", kernels), title="Kernels")

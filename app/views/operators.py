@@ -101,7 +101,7 @@ class OperatorsView(CountedView, PicturedView):
     TAB = "operators"
     TABLES = ("operators", BY_SHAPE)
 
-    GROUPS = "operators"
+    GROUPS = ("operators",)
 
     def groupings(self) -> tuple[str, ...]:
         """What this recording says of its operators."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.framework import Program
+    from tracetui.analysis.host_lines import Sampled
     from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.memory.peak import Memory
@@ -246,6 +247,19 @@ class Facts:
         return model(self.sel, self.sel.clean_step_ns)
 
     @cached_property
+    def is_without_gpu(self) -> bool:
+        """Whether all that its steps do is the host's: no GPU work, nor a call that might have launched some."""
+        calls = self.host_kinds.isdisjoint(("runtime", "driver"))
+        return calls and not self.trace.device.height and self.trace.has_timeline and self.sel.steps.height > 0
+
+    @cached_property
+    def sampled(self) -> Sampled | None:
+        """What samples of the clean program saw; None where there are none."""
+        from tracetui.analysis.host_lines import sampled
+
+        return sampled(self.trace)[0]
+
+    @cached_property
     def model_rows(self) -> Ints:
         """The device row of `trace` of each activity in `model`; -1 for work of the light recording that it lacks."""
         assert self.model is not None
@@ -442,6 +456,7 @@ _HAS: dict[str, Callable[[Facts], bool]] = {
     "operators": _has_kind("operator"),
     "loader": lambda facts: facts.loader is not None,
     "frames": _has_kind("python"),
+    "samples": lambda facts: facts.sampled is not None,
     "modules": _has_kind("module"),
     "annotations": _has_kind("annotation"),
     "api": _has_kind("runtime", "driver"),

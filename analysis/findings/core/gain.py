@@ -240,6 +240,13 @@ def of_calls(
     most steps is too short: calls that do more than take their time, such as those of the driver's memory, may take it.
     """
     model, gone = facts.host_model, intervals.union(start, end)
+    if model is None and facts.is_without_gpu and facts.step_ns:
+        start, lasting = (facts.sel.steps[name].to_numpy() for name in ("start", "duration"))
+        steps, base = intervals.union(start, start + lasting), facts.page_step.ns
+        ns = facts.per_step(intervals.length(intervals.intersect(gone, steps))) * base / facts.step_ns
+        share = 100 * min(ns, base) / base
+        why = f"without them the step is at most {words.ns(ns)} shorter, by their part of the recorded one"
+        return Gain(ns, share, why, 0.0, 0.0, host=gone)
     if model is None:
         return _alone(facts, rows, 0.0, gone)
 

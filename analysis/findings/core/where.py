@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.place import Place, grouped, innermost_units, launching_rows, placed, places
+from tracetui.analysis.attribution.calltree import lanes_of
+from tracetui.analysis.attribution.place import Place, grouped, innermost_units, launching_rows, own_frames
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import of_kinds
-from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.host_path import host_path as path_of
+from tracetui.analysis.dependencies.host_path import without_gpu
 from tracetui.analysis.host_lines import line_times, longest_line, workers_line
-from tracetui.analysis.sampled_calls import line_at
+from tracetui.analysis.sampled_calls import located
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
@@ -36,9 +38,8 @@ def on_gpu(facts: Facts, rows: Ints) -> list[Place]:
     durations = device["duration"] if facts.sel.work_times is None else facts.sel.work_times.duration.gather(rows)
     ranges = range_names(facts.sel, device)
     spent, launching = durations.fill_null(0).to_numpy(), launching_rows(device)
-    start = np.append(facts.trace.host["start"].to_numpy(), 0)[launching]
-    lines = line_at(facts.trace, start)
-    return places(facts.trace, launching, spent, facts.step_count, ranges=ranges, lines=lines, on_gpu=True)
+    there = located(facts.trace, launching, ranges=ranges)
+    return grouped(there, spent, facts.step_count, on_gpu=True)
 
 
 def on_host(facts: Facts, when: Intervals) -> list[Place]:
@@ -62,14 +63,13 @@ def on_host(facts: Facts, when: Intervals) -> list[Place]:
     start = host["start"].to_numpy()[rows]
     lasting = intervals.covered(when, start, start + host["duration"].to_numpy()[rows])
     chosen = lasting > 0
-    lines = line_at(facts.trace, start[chosen])
-    return places(facts.trace, rows[chosen], lasting[chosen], facts.step_count, lines=lines, on_gpu=False)
+    return grouped(located(facts.trace, rows[chosen]), lasting[chosen], facts.step_count, on_gpu=False)
 
 
 @latest
 def _on_path(path: HostPath, trace: Trace) -> pl.DataFrame:
     """Where in the program each piece of the host's path is."""
-    return placed(trace, path.row, path.start, lines=line_at(trace, (path.start + path.end) // 2))
+    return located(trace, path.row, (path.start + path.end) // 2)
 
 
 def of_finding(facts: Facts, finding: Finding) -> tuple[Place, ...]:
@@ -113,6 +113,13 @@ def _sampled(facts: Facts) -> list[Place]:
     return [Place(line.short, "", "", "", int(line.name.rpartition(":")[2]), 0.0, line.ns, None, on_gpu=False)]
 
 
+@kept
 def host_path(facts: Facts) -> HostPath | None:
     """The host's part of the critical path of the recording that has names; None without one."""
-    return None if facts.host_model is None else path_of(facts.sel, facts.host_model)
+    if facts.host_model is not None:
+        return path_of(facts.sel, facts.host_model)
+    frames = own_frames(facts.trace)
+    if not facts.is_without_gpu or not frames.rows.size or not facts.step_ns:
+        return None
+    lane = int(lanes_of(facts.trace.host)[frames.rows[0]])
+    return without_gpu(facts.sel, lane, facts.page_step.ns / facts.step_ns)

@@ -296,7 +296,7 @@ S18 = Rule(
 S29 = Rule(
     "S29",
     "The same call again and again",
-    needs=("timeline", "gpu", "frames"),
+    needs=("timeline", "frames"),
     rests_on=("gpu", "host", "whole"),
     thresholds={
         "calls": chosen(8, "", "calls of the same under one call of a function"),
@@ -378,6 +378,24 @@ S37 = Rule(
     optimizers (`unheld` in run.json). Where no optimizer holds any parameter of the model, nothing is said: some keep
     copies of their own. The gain is how much earlier the steps end in a replay without the backward pass of these
     modules. Where something before them is trained, gradients still flow through them, and less is gained.""",
+)
+
+S39 = Rule(
+    "S39",
+    "The program's own work in each step of a run without GPU work",
+    needs=("timeline", "steps", "samples"),
+    rests_on=("host", "whole"),
+    thresholds={"share_percent": chosen(20, "%", "of the sampled steps, in one function")},
+    advice="Do it once before the steps, in one call for the whole batch, or in a loader's workers, one step ahead.",
+    compared="{share_percent} of the sampled steps or more",
+    several=True,
+    part_of=("S29",),
+    explanation="""
+    A function of the program takes a part of each step that is neither the network's nor the optimizer's.
+
+    Samples of the clean program tell the line. Counted is the thread that runs the steps, by the innermost function of
+    the program's own code, without what is under a module, a backward pass or an optimizer. Programs that use a GPU
+    have S13 and S29, which know what of it the steps wait for. The gain is at most all of that time.""",
 )
 
 S38 = Rule(
@@ -474,7 +492,7 @@ S32 = Rule(
 S33 = Rule(
     "S33",
     "Another thread holds Python's lock",
-    needs=("timeline", "gpu", "frames"),
+    needs=("timeline", "frames"),
     rests_on=("host", "whole"),
     thresholds={
         "share_percent": chosen(20, "%", "in which the other thread runs Python and does not wait, of the steps")

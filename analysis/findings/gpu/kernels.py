@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -319,7 +320,7 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             f"{words.part_of(first['total_ns'], whole, hot)};"
             f" {'at its roof' if at_roof else 'without it'}: {found.why}",
             severity="warning" if unsure else None,
-            advice=_hot_advice(facts, healthy=healthy),
+            advice=_layout(first["name"]) + _hot_advice(facts, healthy=healthy),
         )
     top = float(table["total_ns"].head(10).sum())
     share = 100 * top / whole
@@ -332,6 +333,21 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         words.part_of(top, whole, share),
         threshold=f"less than {words.percent(limits.flat_percent)}",
         advice="Tuning one kernel pays little here: fuse, do less, or give each kernel more work.",
+    )
+
+
+_ALONG_THE_LAST = re.compile(r"\bindex(?:Select|Func)LargeIndex<.*-?\d+, false[,>]")
+"""PyTorch's kernels of index_select and index_add, as they tell whether the dimension that is indexed lies outermost
+(`IndexIsMajor`)."""
+
+
+def _layout(kernel: str) -> str:
+    """What to say of a kernel that gathers or scatters single numbers, by its name."""
+    if _ALONG_THE_LAST.search(kernel) is None:
+        return ""
+    return (
+        "It indexes the dimension whose numbers lie side by side, so that each number costs a memory sector of 32"
+        " bytes: lay the tensor out with the indexed dimension first (index_select(0), index_add_(0) on rows). "
     )
 
 

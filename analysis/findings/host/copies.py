@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base import api_names, intervals, names
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
@@ -18,6 +18,7 @@ from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.roofline.peaks import host_link_of
+from tracetui.analysis.sampled_calls import located
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,7 +181,8 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         advice="Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their"
         " place, and keep it only if a test shows that the kernels do not get slower."
         if program.is_integrated(facts)
-        else facts.program.say(
+        else _held_back(facts, rows)
+        + facts.program.say(
             pytorch="Copy the next batch on its own stream while the present one computes: pinned memory,"
             " .to(device, non_blocking=True) under torch.cuda.stream(copy_stream), wait_stream before its use. Send"
             " uint8 images and convert on the GPU.",
@@ -190,6 +192,26 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
             " cudaMemcpyAsync (HIP: hipMemcpyAsync) on the copy stream, an event that the computing stream waits for;"
             " in OpenMP target data with nowait and depend.",
         ),
+    )
+
+
+def _held_back(facts: Facts, rows: Ints) -> str:
+    """Where the program makes the stream of these copies wait for other work, as a sentence; empty if it does not."""
+    model = facts.host_model
+    if model is None:
+        return ""
+    work, calls = model.graph.work, model.graph.calls
+    mine = work.call[np.isin(work.row, rows) & (work.after >= 0) & (work.call >= 0)]
+    waits = np.flatnonzero(names.matching(facts.trace.host["name"].gather(calls.row), api_names.makes_stream_wait))
+    last = np.searchsorted(waits, mine) - 1  # of all threads: nothing else lies between it and the copies' launch
+    mine, last = mine[last >= 0], waits[last[last >= 0]]
+    last = last[calls.thread[last] == calls.thread[mine]]
+    at = located(facts.trace, calls.row[last])["told"].drop_nulls()
+    if not at.len():
+        return ""
+    return (
+        f"Their stream waits for all work queued before, at {at.mode().sort()[0]}: wait for an event that follows the"
+        " last use of the buffer alone (stream.wait_event). "
     )
 
 

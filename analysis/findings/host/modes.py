@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace as with_costs
+from dataclasses import replace as with_fields
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import around, call_name, own_frames
+from tracetui.analysis.attribution.place import around, grouped, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, program, words
@@ -23,6 +23,7 @@ from tracetui.analysis.findings.declared.host import S32, S33
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.step_kinds import COLLECTION
 from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.sampled_calls import located
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
 
@@ -122,7 +123,7 @@ def _blocking(facts: Facts) -> Gain | None:
     def at_once(costs: Costs) -> Costs:
         call = costs.call.copy()
         call[called] = np.maximum(call - waiting, 0)[called]
-        return with_costs(costs, call=call)
+        return with_fields(costs, call=call)
 
     return gain.of_change(model, at_once, " in which launches return when their kernels begin", ran)
 
@@ -373,7 +374,7 @@ _WAITING = re.compile(
 def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
     host, frames, slots = facts.trace.host, own_frames(facts.trace), step_slots(facts.sel)
     steps = intervals.union(slots.start, slots.end)
-    if frames.running is None or facts.host_model is None or not intervals.length(steps):
+    if frames.running is None or (facts.host_model is None and not facts.is_without_gpu) or not intervals.length(steps):
         return
     lane, start = lanes_of(host), host["start"].to_numpy()
     end = start + host["duration"].to_numpy()
@@ -391,8 +392,11 @@ def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
         bound = gain.of_calls(facts, *computing, np.empty(0, np.int64))
         bound = replace(bound, least_ns=0.0, sure_percent=0.0)
         rows = np.flatnonzero(own & mine)
-        function = call_name(str(host["name"][int(rows[np.argmax(end[rows] - start[rows])])]))
-        yield bound.finding(
+        function = str(host["name"][int(rows[np.argmax(end[rows] - start[rows])])])
+        spent = np.append(end - start, 0)
+        above = nearest(parents_of(host), own & mine, parents_of(host)[rows])
+        np.subtract.at(spent, above, (end - start)[rows])
+        found = bound.finding(
             f"Another thread runs Python for {words.percent(share)} of the steps: {function}",
             (
                 Evidence("in Python and not waiting, of the steps", share, "%", Query("timeline")),
@@ -400,3 +404,5 @@ def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
             ),
             f"{words.ns(intervals.length(computing))} of {words.ns(intervals.length(steps))}; {bound.why}",
         )
+        where = grouped(located(facts.trace, rows), spent[rows], facts.step_count, on_gpu=False)
+        yield with_fields(found, where=tuple(where))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,16 +12,17 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tracetui.analysis import host_lines
 from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import FRAME, PART, call_name, own_frames
+from tracetui.analysis.attribution.place import FRAME, PART, Place, call_name, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
-from tracetui.analysis.findings.declared.host import S29, S30
+from tracetui.analysis.findings.declared.host import S29, S30, S39
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
@@ -193,9 +196,10 @@ def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is
 @looks_for(S29)
 def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
     found = units(facts, round(limits.library_calls))
-    if found is None or facts.host_model is None:
+    if found is None:
         return
-    host = facts.trace.host
+    host, model = facts.trace.host, facts.host_model
+    step_ns = facts.page_step.ns if model is None else model.step_ns
     same = ["frame", "step", "label"]
     passes = pl.col("label").str.contains(_BACKWARD).sum().over("frame", "step")
     many = (pl.len().over(same) >= limits.calls) | ((passes >= limits.passes) & (pl.len().over(same) == passes))
@@ -208,14 +212,12 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
         return
     shown = own_frames(facts.trace).frame[often["frame"].to_numpy()]
     often = often.with_columns(function=host["name"].gather(shown).cast(pl.String))
-    often = often.filter(
-        pl.col("host_ns").sum().over("function", "label") >= LEASTPART * facts.host_model.step_ns
-    ).sort("unit")
+    often = often.filter(pl.col("host_ns").sum().over("function", "label") >= LEASTPART * step_ns).sort("unit")
     for (function,), calls in often.group_by("function", maintain_order=True):
         # the last one stays: what waits for the GPU would do so once for all
         again = calls.filter(pl.int_range(pl.len()).over(same) < pl.len().over(same) - 1)["place"].to_numpy()
         bound = gain.of_calls(facts, *_taken(facts, found, again))
-        bound = gain.of_the_step(bound, facts.host_model)
+        bound = bound if model is None else gain.of_the_step(bound, model)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
         # what does all of it at once takes time too
@@ -266,6 +268,46 @@ def _in_place_of(labels: list[str]) -> str:
     """What to do about these calls, the one that takes most first; empty where no name tells."""
     fitting = [advice for label in labels for pattern, advice in INSTEAD if re.search(pattern, label)]
     return " ".join(list(dict.fromkeys(fitting))[:2])
+
+
+@looks_for(S39)
+def own_work(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    of, host = facts.sampled, facts.trace.host
+    if of is None or not facts.is_without_gpu:
+        return
+    own = own_frames(facts.trace).own
+    for lines in host_lines.own_work(of):
+        known = of.spent(lines.total())
+        percent, ns = (float(known[name] or 0.0) for name in ("percent", "step_ns"))
+        if percent < limits.share_percent or not ns:
+            return
+        first = max(lines, key=lines.__getitem__)
+        file, function = first.file.rpartition("/")[2], first.function.rpartition(".<locals>.")[2]
+        named = re.compile(rf"(?:.*/)?{re.escape(file)}\(\d+\): {re.escape(function.rpartition('.')[2])}")
+        calls = own & names.matching(host["name"], partial(_is_named, named))
+        start = host["start"].to_numpy()[calls]
+        when = intervals.union(start, start + host["duration"].to_numpy()[calls])
+        frame = str(host["name"].filter(calls).first() or f"{file}: {function}")
+        longest = lines.most_common(MOST_NAMED)
+        taken = [float(of.spent(spent)["step_ns"] or 0.0) for _, spent in longest]
+        where = tuple(
+            Place(frame, "", "", "", line.line, 0.0, each, 100 * each / ns, on_gpu=False)
+            for (line, _), each in zip(longest, taken, strict=True)
+        )
+        bound = gain.Gain(ns, percent, "at most all of it", 0.0, 0.0, host=when)
+        finding = bound.finding(
+            f"Do less in {function}, {file}:{first.line}: {words.percent(percent)} of the sampled steps",
+            tuple(
+                Evidence(f"line {line.line}", each, "ns", Query("host:lines", row=f"{line.file}:{line.line}"))
+                for (line, _), each in zip(longest, taken, strict=True)
+            ),
+            f"{words.ns(ns)} of the clean step by samples, outside modules, backward pass and optimizer; {bound.why}",
+        )
+        yield dataclasses.replace(finding, where=where)
+
+
+def _is_named(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.fullmatch(name) is not None
 
 
 @looks_for(S30)

@@ -62,8 +62,8 @@ class CountedView(TableView):
     """A table whose numbers can be divided, and whose rows can be grouped."""
 
     BINDINGS = commands.bindings("counted")
-    GROUPS: ClassVar[str] = ""
-    """The table whose rows can be grouped; empty for none."""
+    GROUPS: ClassVar[tuple[str, ...]] = ()
+    """The tables whose rows can be grouped."""
     USUAL_PER: ClassVar[Per] = "total"
     """What its totals cover by default."""
 
@@ -153,14 +153,15 @@ class CountedView(TableView):
     def action_group(self, step: int) -> None:
         """Groups the rows of the first page by the next available grouping."""
         if not self.GROUPS or self.state is None:
-            grouped = "Kernels, Operators and the gaps of Host"
+            grouped = "Kernels, Operators, Collectives, and the gaps and API calls of Host"
             self.host.say(f"The rows of this tab are not grouped: {commands.key('table.group')} works in {grouped}")
             return
         if len(self._stack) > 1:
             self.host.say(f"{commands.key('go.back')} goes back to the table that {commands.key('table.group')} groups")
             return
-        if self.kind != self.GROUPS:
-            self.host.say(f"Only the {self.GROUPS} can be grouped: {commands.key('table.next')} goes to them")
+        if self.kind not in self.GROUPS:
+            tables = " and ".join(self.GROUPS)
+            self.host.say(f"Only the {tables} can be grouped: {commands.key('table.next')} goes to them")
             return
 
         def work() -> Page:
@@ -206,6 +207,6 @@ class CountedView(TableView):
             return labels
         if any(column.sums for column in state.page.columns):
             labels["table.units"] = totals.WORDS[totals.next_unit(self.per, has_steps=self.has_steps)] or "totals"
-        if len(self._stack) == 1 and self.kind == self.GROUPS != "":
+        if len(self._stack) == 1 and self.kind in self.GROUPS:
             labels["table.group"] = "group"
         return labels
