@@ -22,7 +22,7 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.captures.measure import kind_times
 from tracetui.analysis.report.sweep import sweep_json
 from tracetui.analysis.selection import in_steps, select
-from tracetui.analysis.sweeps.compare import baseline, comparisons, kinds_of
+from tracetui.analysis.sweeps.compare import baseline, comparisons, kinds_of, scaling
 from tracetui.analysis.sweeps.model import Point, Sample, Sweep
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.charts.lines import Line, line_chart
@@ -229,6 +229,19 @@ def test_one_run_is_no_sweep(tmp_path: Path) -> None:
 
 
 # --- tables
+
+
+def test_it_says_up_to_which_size_more_is_done_per_second(tmp_path: Path) -> None:
+    def said(*latencies_ms: float) -> str:
+        path = tmp_path / "table.csv"
+        rows = [f"{2**at},{ms * factor}" for at, ms in enumerate(latencies_ms) for factor in (0.99, 1.01)]
+        path.write_text("batch,latency_ms\n" + "\n".join(rows))
+        return scaling(read_sweep(path))
+
+    assert said(3, 3, 4) == ("Samples/s grow up to batch 4, the last, 3 times those at 1 (scaling efficiency 75.0 %).")
+    assert said(4, 4, 8, 16).startswith("Samples/s grow up to batch 2, 2 times")
+    assert said(4, 4, 7.98, 15.9).startswith("Samples/s grow up to batch 2, 2 times")  # within the repeats
+    assert said(4, 8.5) == "Samples/s do not grow beyond batch 1."
 
 
 def test_a_table_as_the_guide_writes_it(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -375,6 +375,45 @@ def flat(
             if work_of(stretch[0], stretch[-1], axis)[1] >= ratio and (best is None or len(stretch) > len(best)):
                 best = stretch
     return best
+
+
+def scaling(sweep: Sweep) -> str:
+    """Says up to which size a larger step does more per second, for each line of points; empty if it can't be told.
+
+    Growth ends at the first size that no larger one beats by more than `STANDARD_ERRORS` of the repeats.
+    """
+    if sweep.x_axis not in _RATES or _invalid(sweep):
+        return ""
+    axis, (unit, rate) = sweep.x_axis, _RATES[sweep.x_axis]
+    said = []
+    for fixed, points in sweep.lines(axis):
+        sized = ((size(point, axis), rate(point), point.repeats) for point in points)
+        known = [(at, per_second, repeats) for at, per_second, repeats in sized if at and per_second]
+        if len(known) < 2:
+            continue
+        end = next(at for at, row in enumerate(known) if not any(_beats(other, row, sweep.cv) for other in known[at:]))
+        (first, least, _), (last, most, _) = known[0], known[end]
+        name = "".join(f"{other} {shown(value)}: " for other, value in fixed.items())
+        upto = f"up to {axis} {last:g}{', the last' if end == len(known) - 1 else ''}"
+        efficiency = f"scaling efficiency {100 * most * first / (least * last):.1f} %"
+        grown = f"grow {upto}, {most / least:.3g} times those at {first:g} ({efficiency})"
+        said.append(
+            f"{name}{unit if fixed else unit.capitalize()} {grown if end else f'do not grow beyond {axis} {first:g}'}"
+        )
+    return f"{'; '.join(said)}." if said else ""
+
+
+_RATES: dict[str, tuple[str, Callable[[Point], float | None]]] = {
+    "batch": ("samples/s", lambda point: point.images_per_s),
+    "ctx": ("tokens/s", lambda point: (size(point, "ctx") or 0.0) / (point.step_ns or math.inf)),
+}
+"""What a step of a larger size does more of."""
+
+
+def _beats(other: tuple[float, float, int], row: tuple[float, float, int], cv: float | None) -> bool:
+    """Whether one rate is above another by more than the repeats vary."""
+    error = (cv or 0.0) * math.sqrt(1 / other[2] + 1 / row[2])
+    return math.log(other[1] / row[1]) > STANDARD_ERRORS * error
 
 
 def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[Point, float, float]]:

@@ -12,6 +12,7 @@ from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_n
 from tracetui.analysis.captures.model import category_rows, matrix_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.counters.compared import ALL, COMMON
 from tracetui.analysis.report.sweep import SweepCounters, SweepReport, kind_rows, point_rows, speedup_rows
+from tracetui.analysis.sweeps.compare import scaling
 from tracetui.analysis.sweeps.model import CAPTURE, Point, Sweep
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.sweeps.reading import CLEAN
@@ -178,7 +179,7 @@ def sweep_csv(found: SweepReport) -> str:
 
 
 def verdict(found: SweepReport) -> str:
-    """Returns one sentence that answers the question of the sweep."""
+    """Returns what answers the question of the sweep: which variant is faster from where on, and what scales."""
     if wrong := _invalid(found):
         return f"Invalid: {wrong[0]}."
     if found.counters is not None and not any(point.step_ns for point in found.sweep.points):
@@ -189,10 +190,10 @@ def verdict(found: SweepReport) -> str:
     if not found.comparisons:
         if "capture" in found.sweep.axes:
             return "No variants to compare: the names of these captures do not say how they differ."
-        return "No two variants to compare: the points below differ in size only."
+        return scaling(found.sweep) or "No two variants to compare: the points below differ in size only."
     best = next((one for one in found.comparisons if one.crossover.value is not None), found.comparisons[0])
     more = f" ({len(found.comparisons)} comparisons below)" if len(found.comparisons) > 1 else ""
-    return f"{best.label}: {best.crossover.verdict}{more}."
+    return f"{best.label}: {best.crossover.verdict}{more}. {scaling(found.sweep)}".rstrip()
 
 
 def accounts(found: SweepReport) -> list[str]:
