@@ -238,10 +238,10 @@ def test_it_says_up_to_which_size_more_is_done_per_second(tmp_path: Path) -> Non
         path.write_text("batch,latency_ms\n" + "\n".join(rows))
         return scaling(read_sweep(path))
 
-    assert said(3, 3, 4) == ("Samples/s grow up to batch 4, the last, 3 times those at 1 (scaling efficiency 75.0 %).")
-    assert said(4, 4, 8, 16).startswith("Samples/s grow up to batch 2, 2 times")
-    assert said(4, 4, 7.98, 15.9).startswith("Samples/s grow up to batch 2, 2 times")  # within the repeats
-    assert said(4, 8.5) == "Samples/s do not grow beyond batch 1."
+    assert said(3, 3, 4) == "Samples/s grow with batch up to 4, the last (3 times those at 1)."
+    assert said(4, 4, 8, 16) == "Samples/s grow with batch up to 2 (2 times those at 1)."
+    assert said(4, 4, 7.98, 15.9).startswith("Samples/s grow with batch up to 2 (2 times")  # within the repeats
+    assert said(4, 8.5) == "Samples/s grow with batch not at all."
 
 
 def test_a_table_as_the_guide_writes_it(tmp_path: Path) -> None:

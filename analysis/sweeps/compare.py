@@ -393,19 +393,16 @@ def scaling(sweep: Sweep) -> str:
             continue
         end = next(at for at, row in enumerate(known) if not any(_beats(other, row, sweep.cv) for other in known[at:]))
         (first, least, _), (last, most, _) = known[0], known[end]
-        name = "".join(f"{other} {shown(value)}: " for other, value in fixed.items())
-        upto = f"up to {axis} {last:g}{', the last' if end == len(known) - 1 else ''}"
-        efficiency = f"scaling efficiency {100 * most * first / (least * last):.1f} %"
-        grown = f"grow {upto}, {most / least:.3g} times those at {first:g} ({efficiency})"
-        said.append(
-            f"{name}{unit if fixed else unit.capitalize()} {grown if end else f'do not grow beyond {axis} {first:g}'}"
-        )
-    return f"{'; '.join(said)}." if said else ""
+        name = "".join(f"{other} {shown(value)} " for other, value in fixed.items())
+        upto = f"up to {last:g}{', the last' if end == len(known) - 1 else ''}"
+        said.append(f"{name}{upto} ({most / least:.3g} times those at {first:g})" if end else f"{name}not at all")
+    named = ":" if any(fixed for fixed, _ in sweep.lines(axis)) else ""
+    return f"{unit} grow with {axis}{named} {'; '.join(said)}." if said else ""
 
 
 _RATES: dict[str, tuple[str, Callable[[Point], float | None]]] = {
-    "batch": ("samples/s", lambda point: point.images_per_s),
-    "ctx": ("tokens/s", lambda point: (size(point, "ctx") or 0.0) / (point.step_ns or math.inf)),
+    "batch": ("Samples/s", lambda point: point.images_per_s),
+    "ctx": ("Tokens/s", lambda point: (size(point, "ctx") or 0.0) / (point.step_ns or math.inf)),
 }
 """What a step of a larger size does more of."""
 

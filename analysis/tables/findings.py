@@ -10,7 +10,7 @@ _SEVERITY = Field(
 )  # fmt: skip
 _RULE = Field("id", "Rule", width=4, priority=0, about="rule that found it: `tracetui reference rules ID` explains it")
 _TITLE = Field(
-    "name", "Finding", width=30, priority=0, flex=True, key="title", about="what was found, with its main number"
+    "name", "Finding", width=40, priority=0, flex=True, key="title", about="what was found, with its main number"
 )
 _STAKE = Field(
     "impact_ns", "At most", "time", priority=1, main=True, null=True,
@@ -26,7 +26,7 @@ FINDINGS = Table(
         _RULE,
         _TITLE,
         Field(
-            "least_ns", "At least", "time", priority=2, key="impact_least_us", main=True, null=True,
+            "least_ns", "From", "time", priority=2, key="impact_least_us", main=True, null=True,
             about="the least of it: with the slowest host that fits the clean step",
         ),
         _STAKE,

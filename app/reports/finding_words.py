@@ -258,16 +258,20 @@ def _whole(row: FindingRow, whole: str) -> str:
     return "mean step" if row.impact_of == MEAN_STEP else whole
 
 
+def lower_end(least: float | None, most: float | None) -> float | None:
+    """The lower end of a gain; None where it is the upper one, which is the most and not what will be gained."""
+    return None if not least or not most or least > NEARLY_THE_SAME * most else least
+
+
 def gain(row: FindingRow, whole: str = STEP, named: str = "", *, ascii: bool = False) -> str:
     """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (41.6 to 49.5 %)``; ``at most`` where the ends do not differ.
 
     The base is left out where the page has `named` it.
     """
-    most, least, share = row.impact_us, row.impact_least_us or None, row.ceiling_percent
+    most, share = row.impact_us, row.ceiling_percent
     if not most:
         return ""
-    if least is not None and least > NEARLY_THE_SAME * most:
-        least = None  # one number that is the most, not what will be gained
+    least = lower_end(row.impact_least_us, most)
     times = [format_us(time, ascii=ascii) for time in (least, most) if time is not None]
     said = " to ".join(times) if least is not None else f"at most {times[0]}"
     if not share:

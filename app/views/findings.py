@@ -26,6 +26,7 @@ from tracetui.app.reports.finding_words import (
     evidence_text,
     headline,
     looked,
+    lower_end,
     parts,
     place_text,
     titled,
@@ -398,8 +399,9 @@ def _abstained_page(findings: Findings) -> Page:
 def _frame(findings: Sequence[Finding]) -> pl.DataFrame:
     rows = [
         (
-            number, each.severity, each.id, titled(each.title, each.doubted_by), each.least_ns or None,
-            each.impact_ns or None, each.ceiling_percent, len(each.evidence), stable_key(each),
+            number, each.severity, each.id, titled(each.title, each.doubted_by),
+            lower_end(each.least_ns, each.impact_ns), each.impact_ns or None, each.ceiling_percent,
+            len(each.evidence), stable_key(each),
         )
         for number, each in enumerate(findings)
     ]  # fmt: skip
