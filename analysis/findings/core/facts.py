@@ -456,7 +456,6 @@ _HAS: dict[str, Callable[[Facts], bool]] = {
     "operators": _has_kind("operator"),
     "loader": lambda facts: facts.loader is not None,
     "frames": _has_kind("python"),
-    "samples": lambda facts: facts.sampled is not None,
     "modules": _has_kind("module"),
     "annotations": _has_kind("annotation"),
     "api": _has_kind("runtime", "driver"),

@@ -383,7 +383,7 @@ S37 = Rule(
 S39 = Rule(
     "S39",
     "The program's own work in each step of a run without GPU work",
-    needs=("timeline", "steps", "samples"),
+    needs=("timeline",),
     rests_on=("host", "whole"),
     thresholds={"share_percent": chosen(20, "%", "of the sampled steps, in one function")},
     advice="Do it once before the steps, in one call for the whole batch, or in a loader's workers, one step ahead.",

@@ -13,7 +13,6 @@ NEEDS = {
     "loader": "waits for data: record a torch DataLoader with torch.profiler, or put a range called data_loading"
     " around next(loader)",
     "frames": "Python functions: record with with_stack=True, as tracetui profile does",
-    "samples": "samples of the program's lines: launch with tracetui profile, with py-spy at hand",
     "modules": "calls of modules: record with with_modules=True and with_stack=True, as tracetui profile does",
     "annotations": "NVTX or record_function ranges",
     "api": "CUDA API calls",

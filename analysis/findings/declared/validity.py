@@ -322,7 +322,7 @@ V22 = Rule(
     needs=("timeline",),
     refutes=("gpu", "shares"),
     doubts=("gpu", "shares"),
-    remark="some kernels are shorter than any kernel can be: times and shares of kernels are wrong",
+    remark="kernels are shorter, or all longer, than kernels are: times and shares of kernels are wrong",
     thresholds={
         "shortest_us": chosen(
             0.25, "us", "that a kernel takes at least: launch a block, read memory once, end; an empty one takes 0.6"
@@ -338,6 +338,7 @@ V22 = Rule(
     An empty kernel takes 0.6 µs and more on every GPU that was looked at. Kernels of a few nanoseconds are a sign of
     mixed-up units or of events that were cut, and their share of the time is lost. Where all times are multiples of a
     microsecond or more (V23), a short kernel may read 0; then only those count whose other launches take five units.
+    Where none of many kernels and calls takes less than 100 µs, times were written in ns: calls take microseconds.
     """,
 )
 
@@ -608,10 +609,10 @@ V15 = Rule(
     advice="Find out the real clocks and power mode: launch with tracetui profile, which records the caps in force.",
     compared="more than {mode_percent} apart",
     explanation="""
-    Rates above what the GPU can do, a power mode whose name and caps disagree, a GPU of another compute capability
-    than its name says or its kernels need, or one context's work on several GPUs: CUDA makes each context for one.
-    Where contexts are not told, work on several GPUs that waits in one queue, although no event, copy or graph makes
-    one GPU wait for another.
+    Rates above what the GPU can do, a power mode whose name and caps disagree, a GPU under two names, with less memory
+    than was in use or of another compute capability than its name says or its kernels need, or one context's work on
+    several GPUs: CUDA makes each context for one. Where contexts are not told, work on several GPUs that waits in one
+    queue, although no event, copy or graph makes one GPU wait for another.
 
     The rule computes FLOP/s of matrix products and bytes/s of plain elementwise operators and copies from the recorded
     shapes, and divides them by the peak, from the clocks in run.json or from the table. Bytes count only for data far

@@ -20,7 +20,7 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.findings.core import gain, program, words
-from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
 from tracetui.analysis.findings.declared.host import S29, S30, S39
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
@@ -271,9 +271,12 @@ def _in_place_of(labels: list[str]) -> str:
 
 
 @looks_for(S39)
-def own_work(facts: Facts, limits: Limits) -> Iterator[Finding]:
+def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
+    if not facts.is_without_gpu:
+        return
     of, host = facts.sampled, facts.trace.host
-    if of is None or not facts.is_without_gpu:
+    if of is None:
+        yield Abstention("samples of the program's lines: launch with tracetui profile, with py-spy at hand")
         return
     own = own_frames(facts.trace).own
     for lines in host_lines.own_work(of):
