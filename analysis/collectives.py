@@ -97,6 +97,8 @@ def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _taken(frame: pl.DataFrame, column: str, rows: pl.Series) -> pl.Series:
     """The values of a column at these rows; null for null."""
+    if not frame.height:
+        return pl.repeat(None, rows.len(), dtype=frame.schema[column], eager=True).alias(column)
     return frame[column].gather(rows)
 
 

@@ -50,7 +50,7 @@ TABS = (
     Tab("diff", "Diff", "Diff", "9", "diff:DiffView", _rows(UNITS)),
     Tab("sweep", "Sweep", "Swp", "0", "sweep:SweepView", _rows()),
     Tab("timeline", "Timeline", "Time", "T", "timeline:TimelineView"),
-    Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(TIMELINE)),
+    Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(GROUP, UNITS, TIMELINE)),
     Tab("ranks", "Ranks", "Rank", "U", "ranks:RanksView", _rows(TIMELINE)),
     Tab("query", "Query", "SQL", "Q", "query:QueryView", _rows(OWN_FILTER)),
 )

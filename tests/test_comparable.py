@@ -11,7 +11,7 @@ import pytest
 from chrome_file import ChromeFile
 from sweep_maker import manifest
 
-from tracetui.analysis.compare.comparable import comparable, element_type
+from tracetui.analysis.compare.comparable import Comparable, Difference, comparable, element_type
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
@@ -27,40 +27,39 @@ GPT = "chrome/gpt_small_ctx256.trace.json.gz"
 NO_WORKERS = "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz"
 WORKERS = "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz"
 DEIT = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+ALIKE = Comparable("comparable", [])
 
 
-def fields(found: dict[str, Any], *, key: str = "") -> list[str]:
-    return [row["field"] for row in found["differences"] if not key or row[key]]
+def fields(found: Comparable, *, key: str = "") -> list[str]:
+    return [row.field for row in found.differences if not key or getattr(row, key)]
 
 
 def test_fp32_against_fp16_is_explained_by_the_type(recording: Recording) -> None:
     found = comparable(recording(FP32), recording(FP16))
-    assert found["verdict"] == "explained"
-    assert found["differences"] == [{
-        "field": "dtype", "a": "fp32", "b": "fp16", "matters": False, "intended": True, "work": False,
-    }]  # fmt: skip
+    assert found.verdict == "explained"
+    assert found.differences == [Difference("dtype", "fp32", "fp16", intended=True)]
 
 
 def test_a_pair_that_differs_in_nothing_known(recording: Recording) -> None:
-    assert comparable(recording(NO_WORKERS), recording(WORKERS)) == {"verdict": "comparable", "differences": []}
+    assert comparable(recording(NO_WORKERS), recording(WORKERS)) == ALIKE
 
 
 def test_another_gpu(recording: Recording) -> None:
     found = comparable(recording(FP32), recording(NO_WORKERS))
-    assert found["verdict"] == "not_comparable"
+    assert found.verdict == "not_comparable"
     assert fields(found, key="matters") == ["gpu", "SMs"]  # that one lacks settings says nothing of them
 
 
 def test_profiler_settings_and_steps(recording: Recording) -> None:
     found = comparable(recording(FP32), recording(GPT))
-    assert found["verdict"] == "not_comparable"
-    by_field = {row["field"]: (row["a"], row["b"]) for row in found["differences"]}
+    assert found.verdict == "not_comparable"
+    by_field = {row.field: (row.a, row.b) for row in found.differences}
     assert by_field == {"steps": (3, 2), "with_flops": ("0", "1"), "with_stack": ("1", "0")}
 
 
 def test_how_nsys_recorded_graphs(recording: Recording) -> None:
     found = comparable(recording("nsys/graph_whole.sqlite.gz"), recording("nsys/graph_node.sqlite.gz"))
-    assert found["verdict"] == "not_comparable"
+    assert found.verdict == "not_comparable"
     assert sorted(fields(found)) == ["CUDA graph trace", "steps"]
 
 
@@ -111,7 +110,7 @@ def bare(tmp_path: Path) -> Trace:
 
 
 def test_equal_runs(bare: Trace) -> None:
-    assert comparable(bare, bare, manifests=sides()) == {"verdict": "comparable", "differences": []}
+    assert comparable(bare, bare, manifests=sides()) == ALIKE
 
 
 @pytest.mark.parametrize(
@@ -135,14 +134,14 @@ def test_equal_runs(bare: Trace) -> None:
 )
 def test_conditions_make_runs_not_comparable(bare: Trace, path: str, value: object, field: str) -> None:
     found = comparable(bare, bare, manifests=sides((path, value)))
-    assert found["verdict"] == "not_comparable"
+    assert found.verdict == "not_comparable"
     assert fields(found, key="matters") == [field]
 
 
 def test_a_run_of_several_tools_compares_by_the_recordings(bare: Trace) -> None:
     """Each tool runs in a phase of its own: what else was recorded does not touch a trace."""
     found = comparable(bare, bare, manifests=sides(("measurement.tool", "all")))
-    assert found == {"verdict": "comparable", "differences": []}
+    assert found == ALIKE
 
 
 @pytest.mark.parametrize(
@@ -163,13 +162,13 @@ def test_a_run_of_several_tools_compares_by_the_recordings(bare: Trace) -> None:
 def test_what_somebody_chose_explains(bare: Trace, path: str, value: object, field: str | None) -> None:
     found = comparable(bare, bare, manifests=sides((path, value)))
     assert fields(found) == ([field] if field else [])
-    assert found["verdict"] == ("explained" if field else "comparable")
+    assert found.verdict == ("explained" if field else "comparable")
 
 
 def test_another_batch_that_was_asked_for_is_other_work(bare: Trace) -> None:
     changed = sides(("workload.requested_batch", 8), ("workload.batch", 8), ("workload.options.batch", 8))
     found = comparable(bare, bare, manifests=changed)
-    assert (found["verdict"], fields(found, key="work")) == ("other_work", ["batch"])
+    assert (found.verdict, fields(found, key="work")) == ("other_work", ["batch"])
 
 
 def test_conditions_stand_before_what_was_chosen(bare: Trace) -> None:
@@ -179,7 +178,7 @@ def test_conditions_stand_before_what_was_chosen(bare: Trace) -> None:
 
 def test_for_the_record_only(bare: Trace) -> None:
     found = comparable(bare, bare, manifests=sides(("identity.host", "other"), ("measurement.steps", 5)))
-    assert (found["verdict"], fields(found)) == ("comparable", ["machine", "profiled steps"])
+    assert (found.verdict, fields(found)) == ("comparable", ["machine", "profiled steps"])
 
 
 def samples(clock: int, load: float = 90.0) -> list[dict[str, Any]]:
@@ -213,15 +212,15 @@ def test_the_gpu_that_was_used_counts(bare: Trace) -> None:
 
 
 def test_one_manifest_alone_says_nothing(bare: Trace) -> None:
-    assert comparable(bare, bare, manifests=(sides()[0], None)) == {"verdict": "comparable", "differences": []}
+    assert comparable(bare, bare, manifests=(sides()[0], None)) == ALIKE
     empty = parse({"schema": "tracetui.run/1"})
-    assert comparable(bare, bare, manifests=(sides()[0], empty)) == {"verdict": "comparable", "differences": []}
+    assert comparable(bare, bare, manifests=(sides()[0], empty)) == ALIKE
 
 
 def test_what_a_type_implies_is_no_change_of_its_own(bare: Trace) -> None:
     changes = (("workload.dtype", "fp16"), ("workload.autocast", True), ("workload.tf32_cudnn", True))
     found = comparable(bare, bare, manifests=sides(*changes))
-    assert found["verdict"] == "explained"
+    assert found.verdict == "explained"
     assert fields(found, key="intended") == ["dtype"]
 
 
@@ -244,18 +243,18 @@ def test_another_batch_is_seen_in_the_shapes_of_the_input(recording: Recording) 
     shapes = ours.host["input_shapes"].cast(pl.String).str.replace_all("[[4,", "[[64,", literal=True)
     theirs = replace(ours, host=ours.host.with_columns(shapes.cast(pl.Categorical).alias("input_shapes")))
     found = comparable(ours, theirs)
-    assert found["verdict"] == "other_work"
-    (row,) = (row for row in found["differences"] if row["work"])
-    assert (row["field"], row["a"], row["b"]) == ("batch", 4, 64)
-    assert comparable(theirs, theirs) == {"verdict": "comparable", "differences": []}
+    assert found.verdict == "other_work"
+    (row,) = (row for row in found.differences if row.work)
+    assert (row.field, row.a, row.b) == ("batch", 4, 64)
+    assert comparable(theirs, theirs) == ALIKE
 
 
 def test_another_size_is_seen_in_the_launches_where_shapes_are_not(recording: Recording) -> None:
     ours = without_shapes(recording(FP32))
     found = comparable(ours, at_batch(ours, 16))
-    assert found["verdict"] == "other_work"
-    (row,) = (row for row in found["differences"] if row["work"])
-    assert row["field"].startswith("grid of ")
+    assert found.verdict == "other_work"
+    (row,) = (row for row in found.differences if row.work)
+    assert row.field.startswith("grid of ")
     # runs of one program: with and without loader processes, and as two tools recorded it
     assert not fields(comparable(recording(NO_WORKERS), recording(WORKERS)), key="work")
     assert not fields(comparable(ours, ours), key="work")

@@ -393,10 +393,10 @@ def test_the_overview_counts_tensor_cores_as_the_counters_tell(recording: Record
 
 
 def test_settings_that_only_one_tool_records_are_no_difference(recording: Recording) -> None:
-    fields = [row["field"] for row in comparable(recording(VIM), recording(VIM_NSYS))["differences"]]
+    fields = [row.field for row in comparable(recording(VIM), recording(VIM_NSYS)).differences]
     assert fields == ["tool", "steps"]  # of the nsys recording the first is left out as a warm-up
-    same_tool = comparable(recording(VIM), recording("chrome/gpt_small_ctx256.trace.json.gz"))["differences"]
-    assert [row["field"] for row in same_tool] != []
+    same_tool = comparable(recording(VIM), recording("chrome/gpt_small_ctx256.trace.json.gz")).differences
+    assert same_tool != []
 
 
 def test_counters_stay_with_a_rank(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,8 +45,8 @@ def test_vision_mamba_at_batch_4_waits_for_launches(facts):
 
 def test_half_precision_gains_nothing_there(facts):
     pair = Pair(facts(VIM), facts(VIM_FP16))
-    assert pair.comparable["verdict"] == "explained"
-    assert [row["field"] for row in pair.comparable["differences"] if row["intended"]] == ["dtype"]
+    assert pair.comparable.verdict == "explained"
+    assert [row.field for row in pair.comparable.differences if row.intended] == ["dtype"]
     assert facts(VIM_FP16).step_ns > 0.9 * facts(VIM).step_ns
 
 

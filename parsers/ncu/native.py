@@ -88,6 +88,8 @@ def unit_of(metric: str) -> str:
     return f"{quantity}/cycle"
 
 
+_DEVICE = "launch__device_id"
+"""The metric that tells on which GPU a kernel ran: no field of a launch does."""
 _ROW = ("device_row", "metric", "value", "text")
 
 
@@ -112,13 +114,15 @@ def read_report(path: Path, data: bytes, tally: Tally) -> Report:
         TraceError: it has lost its beginning.
     """
     report = Report()
-    process = ""
+    process = "", ""
     try:
         for header, begin, end in _blocks(data):
-            results = 0
+            results, others = 0, 0
             for number, value in header:
                 if number == 2 and isinstance(value, int):
                     results = value
+                elif 7 <= number <= 9 and isinstance(value, int):
+                    others += value
                 elif number == 3 and isinstance(value, tuple):
                     _session(data, value, report)
                 elif number == 4 and isinstance(value, tuple):
@@ -127,8 +131,10 @@ def read_report(path: Path, data: bytes, tally: Tally) -> Report:
                     ]
                 elif number == 6 and isinstance(value, tuple):
                     process = _process(data, value)
+            if others:
+                tally.skipped("result of a range, a command list or a graph, which is no launch", others)
             if results:
-                _results(data, (begin, end), results, process, report, tally)
+                _results(data, (begin, end), results, others, process, report, tally)
     except Damaged:
         report.whole = False
         tally.missing(f"the rest of the report, which is cut: {len(report.launches)} whole launches")
@@ -159,10 +165,12 @@ def _sized(data: bytes, at: int, end: int) -> tuple[Span, int]:
     return (begin, begin + size), begin + size
 
 
-def _process(data: bytes, span: Span) -> str:
-    """The program's name, without its folder."""
-    name = next((text(data, value) for at, value in fields(data, *span) if at == 3 and isinstance(value, tuple)), "")
-    return re.split(r"[/\\]", name)[-1]
+def _process(data: bytes, span: Span) -> tuple[str, str]:
+    """The process and its program's name, without the folder."""
+    found = dict(fields(data, *span))
+    name = text(data, value) if isinstance(value := found.get(3), tuple) else ""
+    number = found.get(1)
+    return str(number) if isinstance(number, int) else "", re.split(r"[/\\]", name)[-1]
 
 
 def _session(data: bytes, span: Span, report: Report) -> None:
@@ -174,35 +182,38 @@ def _session(data: bytes, span: Span, report: Report) -> None:
                 report.captured[label] = pair[2]
 
 
-def _results(data: bytes, span: Span, count: int, process: str, report: Report, tally: Tally) -> None:
-    """The launches of a block, which are its last entries."""
+def _results(
+    data: bytes, span: Span, count: int, others: int, process: tuple[str, str], report: Report, tally: Tally
+) -> None:
+    """The launches of a block, which are its last entries but for the results of other kinds."""
     entries: list[Span] = []
     at, end = span
     while at < end:
         entry, at = _sized(data, at, end)
         entries.append(entry)
-    for entry in entries[-count:]:
+    for entry in entries[-count - others :][:count]:
         try:
             _launch(data, entry, process, report)
         except Damaged:  # noqa: PERF203  the entries behind it can still be read
             tally.skipped("launch that is damaged", 1)
 
 
-def _launch(data: bytes, span: Span, process: str, report: Report) -> None:
+def _launch(data: bytes, span: Span, process: tuple[str, str], report: Report) -> None:
     found = list(fields(data, *span))
     names = {number: text(data, value) for number, value in found if 5 <= number <= 7 and isinstance(value, tuple)}
     numbers = {number: str(value) for number, value in found if isinstance(value, int)}
     sizes = {number: _three(data, value) for number, value in found if number in (10, 11) and isinstance(value, tuple)}
     metrics = [_metric(data, value) for number, value in found if number == 13 and isinstance(value, tuple)]
     said = [row for number, value in found if number == 19 and isinstance(value, tuple) for row in _rule(data, value)]
+    device = next((value for name, value, _ in metrics if report.metrics[name : name + 1] == [_DEVICE]), None)
     row = len(report.launches)
     launches = report.launches
     launches.names.append(names.get(7) or names.get(6) or names.get(5) or "")
     for title, value in (
-        ("ID", str(row)), ("Process ID", numbers.get(1, "")), ("Process Name", process),
+        ("ID", str(row)), ("Process ID", process[0]), ("Process Name", process[1]),
         ("Kernel Time", ""), ("Context", numbers.get(22, "")), ("Stream", numbers.get(23, "")),
         ("Block Size", sizes.get(11, "")), ("Grid Size", sizes.get(10, "")),
-        ("Device", numbers.get(16, "")), ("CC", ""),
+        ("Device", "" if device is None else f"{device:.0f}"), ("CC", ""),
     ):  # fmt: skip
         launches.identity[title].append(value)
     columns = report.rows

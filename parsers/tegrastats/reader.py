@@ -25,8 +25,8 @@ INTERVAL_NS = 1_000_000_000
 """Between samples where the lines have no times: what tegrastats does unless it is told otherwise."""
 _STAMP = re.compile(r"(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d) ")
 _DATE = re.compile(r"\w{3} (\w{3} +\d{1,2} \d\d:\d\d:\d\d) (?:[A-Z]\w* )?(\d{4})\s*$")
-_INPUTS = ("VDD_IN", "VIN_SYS_5V0", "POM_5V_IN")
-"""Supplies of the whole board: they contain the others, which are never added."""
+_INPUTS = ("VDD_IN", "POM_5V_IN")
+"""Supplies of the whole board: they contain the others, which are never added (VIN_SYS_5V0 feeds a part of it)."""
 _UNITS = {"%": "%", "mW": "mW", "C": "°C", "MHz": "MHz", "MB": "MB"}
 
 
@@ -132,5 +132,6 @@ def _said(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) ->
         if name in _INPUTS and len(starts) > 1:
             lasts = np.diff(starts, append=starts[-1] + starts[-1] // (len(starts) - 1))
             drawn = sum(value * lasts[at] for at, value in samples.items()) / 1e12
-            said["energy"] = f"{drawn:,.1f} J ({name})"
+            known = "" if len(found) == len(starts) else f", of {len(found)} of {len(starts)} samples"
+            said["energy"] = f"{drawn:,.1f} J ({name}{known})"
     return said
