@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_percent, format_signed_us
+from tracetui.analysis.compare.diff import PART_WORDS
 from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.content.counters import configuration_blocks, kernel_blocks, stopped_text
@@ -287,19 +288,6 @@ def calls(row: Json) -> str:
     return a if a == b else f"{a}→{b}"
 
 
-SPLIT_WORDS = {
-    "gpu_time": "GPU work, summed",
-    "overlap": "less what overlaps, or runs outside of its step",
-    "host_wait": "GPU waits for the host",
-    "kernel_wait": "GPU starts the next kernel",
-    "other": "GPU waits for something else",
-    "loader": "of it, data loader",
-    "synchronisation": "of it, a call that waited for the GPU",
-    "launching": "of it, launching and other host work",
-}
-"""What the parts of a step are called; those of the wait for the host stand below it."""
-
-
 def with_waits(split: Sequence[Json], waiting: Sequence[Json]) -> list[Json]:
     """The parts of a step, and below the wait for the host what it is made of, if anything."""
     found: list[Json] = []
@@ -318,7 +306,7 @@ def _split(found: DiffReport, layout: Layout) -> Iterator[Part]:
     if not rows or abs(step["delta_us"]) < LEAST_US:
         return
     parts = [
-        {**row, "what": SPLIT_WORDS[row["part"]]}
+        {**row, "what": PART_WORDS[row["part"]]}
         for row in with_waits(rows, found.waiting)
         if row["a_us"] or row["b_us"]
     ]
