@@ -75,7 +75,7 @@ def findings(found: Judged, base: str, layout: Layout, level: int, *, folded: bo
 
 
 def first_findings(part: FindingList, found: Judged, layout: Layout, level: int) -> list[str]:
-    """The titles and gains of the first findings, each with a fold, so that the first picture is in view; then all of them."""
+    """The first findings, folded to title and gains so that the first picture is in view; then all of them."""
     first, whole = advice(found.findings, answer=part.answer), whole_of(part.base)
     named = page_base(first, whole, ascii=layout.ascii)
     told = known_from(named, clean=part.clean).removeprefix("; ")
