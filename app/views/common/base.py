@@ -365,14 +365,14 @@ class View(Vertical, Painted, can_focus=True):
 def copy(view: View, text: str, what: str) -> None:
     """Copies a text to the terminal's clipboard, inside tmux also to its buffer, and says where it went."""
     view.app.copy_to_clipboard(text)
-    where = "the clipboard, if the terminal allows it: OSC 52"
+    where = "if the terminal allows it: OSC 52"
     if os.environ.get("TMUX"):
         try:  # -w: tmux passes it on to the terminal, which its usual settings refuse to programs
             subprocess.run(
                 ["tmux", "load-buffer", "-w", "-"], input=text.encode(), timeout=TMUX_SECONDS, check=True,
                 capture_output=True,
             )  # fmt: skip
-            where = "tmux's buffer, and the clipboard if allowed"
+            where = "to tmux's buffer, and the clipboard if allowed"
         except (OSError, subprocess.SubprocessError):
             pass
-    view.host.say(f"Copied {what} to {where}")
+    view.host.say(f"Copied {what} ({where})")
