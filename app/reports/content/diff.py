@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.report.model import CountedFile
     from tracetui.app.reports.layout import Layout
 
-PAIRED_AS = {"types": "types", "operator": "other"}
-"""What the status says of a changed kernel that has another name in B."""
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 """A change is told by word and sign, never by colour alone."""
 CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
@@ -184,7 +182,7 @@ def comparable_words(comparable: Comparable, work: str = "a step of A holds othe
     if comparable.verdict == "explained":
         chosen = [row.field for row in rows if row.intended]
         if len(chosen) == 1:
-            return f"Explained: they differ in {chosen[0]}, which may be what the comparison is about."
+            return f"Explained: they differ in {chosen[0]} (marked *), which may be what the comparison is about."
         return f"Explained: they differ in {len(chosen)} things at once (marked *), whose effects can't be told apart."
     if rows:
         return "Comparable: they differ in nothing that times are known to depend on."
@@ -243,8 +241,7 @@ def _kinds(found: DiffReport, layout: Layout) -> Iterator[Part]:
 
 def change(row: Json) -> str:
     """Says by sign and word how a row changed."""
-    word = PAIRED_AS.get(row.get("paired_by") or "", row["status"])
-    return f"{SIGNS[row['status']]} {word}"
+    return f"{SIGNS[row['status']]} {row['status']}"
 
 
 def partners(short: str, ours: Sequence[str], theirs: Sequence[str]) -> str:
@@ -279,7 +276,7 @@ def _replaced(rows: Iterable[Json], layout: Layout) -> tuple[str, ...]:
         for row in rows
         if row.get("paired_by") == "operator"
     )
-    return ("other: another kernel in B, launched in the same calls of an operator:", *found) if found else ()
+    return ("Another kernel in B, launched in the same calls of an operator:", *found) if found else ()
 
 
 def calls(row: Json) -> str:
