@@ -59,7 +59,7 @@ def test_the_loader_without_workers_is_a_regression_where_repeats_say_so(recordi
     found = by_id(of(recording(WORKERS), recording(NO_WORKERS), runs))["D1"]
     assert "40.2 % longer: 127.0 ms became 178.0 ms" in found.title
     assert found.impact_ns == pytest.approx(51e6)
-    assert ("GPU waiting for the data loader", "ns") in [(item.label, item.unit) for item in found.evidence]
+    assert ("host wait: data loader", "ns") in [(item.label, item.unit) for item in found.evidence]
     assert found.severity == "critical"
 
 

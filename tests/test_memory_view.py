@@ -74,7 +74,7 @@ async def test_the_recording_in_the_tab(size):
     async with opened(recorded(GPT), tab="memory", size=size) as (app, pilot):
         text = screen_text(app)
         assert "peak 8.495 GiB allocated" in text
-        assert "fragmentation 97.1 %" in text
+        assert "fragmentation then 97.1 %" in text
         assert "│" in text
         assert "gpt.py:15 forward" in text
         assert "1.500 GiB" in text

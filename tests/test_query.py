@@ -19,7 +19,7 @@ from programs import PATIENCE_SECONDS, eventually, is_running, started
 from sample_runs import VIM, recorded, run_of
 
 from tracetui.analysis.query import ask as asking
-from tracetui.analysis.query.frames import ABOUT, SCHEMAS, frames, plain
+from tracetui.analysis.query.frames import ABOUT, JOINS, SCHEMAS, frames, plain
 from tracetui.analysis.query.sources import answer_of, frames_of
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
@@ -119,6 +119,12 @@ def test_the_kernels_below_modules_add_up_to_the_modules(shared) -> None:
     ).rows
     assert below_them == pytest.approx(of_them)
     assert of_them > 0
+
+
+@pytest.mark.parametrize("join", JOINS)
+def test_what_is_said_to_join_has_rows(join: str, shared) -> None:
+    (one, _), (other, _) = (side.split(".") for side in join.split(" = "))
+    assert asked(f"select 1 from {one} join {other} on {join}").rows
 
 
 def test_a_result_stops_at_its_limit(shared) -> None:

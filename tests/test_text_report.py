@@ -224,15 +224,15 @@ def test_the_diff_names_changes_by_word_and_sign(recording: Callable[[str], Trac
         text = diff_text(found, limit=30, ascii=ascii)
         assert all(cell_width(line) <= 80 for line in body(text).splitlines())
         assert "+ added" in text
-        assert "~ other" in text
+        assert "~ changed" in text
     assert text.isascii()
     assert "NOT COMPARABLE" not in text
-    assert re.search(r" 96 +~ other +sm80_xmma_gemm_f32_tn_n_", text)
+    assert re.search(r" 96 +~ changed +sm80_xmma_gemm_f32_tn_n_", text)
     pair = r"aten::mm: sm80_xmma_gemm_f32_tn_n_64x64x8_ffma \+1 -> cutlass_80_\S+, -375.4 us"
     assert re.search(pair, " ".join(text.split()))
     removed = diff_text(diff_report(select(recording(VIM_FP16)), select(recording(VIM))), limit=30)
     assert re.search(r"199→0 +- removed +elementwise: copy fp16", removed)
-    assert re.search(r" 48 +~ types +selective_scan_fwd_kernel\n", text)
+    assert re.search(r" 48 +~ changed +selective_scan_fwd_kernel\n", text)
     assert "types: the same kernel over other element types in B" in text
     assert re.search(r"Mixer/Mamba x48", text)
     table = list(csv.DictReader(io.StringIO(diff_csv(found, "operators"))))

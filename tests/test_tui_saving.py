@@ -1,5 +1,6 @@
 """Saving and copying ask first, and say what they did."""
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -299,3 +300,19 @@ def test_what_a_saved_table_says_replaces_no_column_of_it(tmp_path):
     assert pl.read_json(tmp_path / "t.json").to_dicts() == [
         {"base": "mine", "tracetui_base": "steps 1-3", "filter": None}
     ]
+
+
+async def test_inside_tmux_a_copy_also_reaches_its_buffer(tmp_path, monkeypatch) -> None:
+    program = tmp_path / "tmux"
+    program.write_text(f'#!/bin/sh\nread -r first\necho "$* $first" > {tmp_path}/given\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMUX", "/tmp/socket,1,0")
+    async with opened(FP32) as (app, pilot):
+        app.shell.show_tab("kernels")
+        await press(pilot, "y")
+        assert (tmp_path / "given").read_text().startswith("load-buffer -w - Kernel\t")
+        assert "to tmux's buffer" in screen_text(app)
+        program.write_text("#!/bin/sh\nexit 1\n")
+        await press(pilot, "y")
+        assert "if the terminal allows it: OSC 52" in screen_text(app)

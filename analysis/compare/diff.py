@@ -30,7 +30,7 @@ from tracetui.analysis.compare.step_difference import StepDifference, noise_fact
 from tracetui.analysis.dependencies.host_layers import loading_rows
 from tracetui.analysis.dependencies.limit import run_model
 from tracetui.analysis.gpu.activities import Activities, activities
-from tracetui.analysis.gpu.idle import CAUSES, gaps_of
+from tracetui.analysis.gpu.idle import CAUSES, IDLE_WORDS, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, labels, operator_names
 from tracetui.analysis.matching.clean_step import replayed_trace
@@ -450,6 +450,15 @@ def _spelled(domain: str | None, name: str) -> str:
 
 HOST_WAITS = ("loader", "synchronisation", "launching")
 """Why the host was late: it waited for the next batch; a call had waited for the GPU; it launched and did more."""
+PART_WORDS = {
+    "gpu_time": "GPU work, summed",
+    "overlap": "less what overlaps, or runs outside of its step",
+    **IDLE_WORDS,
+    "loader": "host wait: data loader",
+    "synchronisation": "host wait: after a call that waited for the GPU",
+    "launching": "host wait: launching and other host work",
+}
+"""What the parts of a step are called."""
 _NOBODY = -1
 
 

@@ -21,6 +21,8 @@ KERNEL_WAIT_LIMIT_NS = 30_000
 """A gap shorter than this before a kernel that was launched in time is the GPU's own start-up time (HTA's default)."""
 CAUSES = ("host_wait", "kernel_wait", "other")
 CAUSE = pl.Enum(CAUSES)
+IDLE_WORDS = {"host_wait": "host wait", "kernel_wait": "kernel wait", "other": "other wait"}
+"""What people read of `CAUSES`, wherever it stands."""
 GAPS = {
     "device": pl.Int64(),
     "stream": pl.Int64(),

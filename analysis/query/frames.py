@@ -51,6 +51,14 @@ ABOUT = {
     "collectives": "one collective call a row",
 }
 """The six frames of a recording."""
+JOINS = (
+    "kernels.operator = operators.name",
+    "module_kernels.path = modules.path",
+    "kernels.name = module_kernels.name",
+    "device.operator = host.row",
+    "device.launch = host.row",
+)
+"""What rows of two tables have in common, where people look for it."""
 _RECORDED: dict[str, dict[str, tuple[str, str]]] = {
     "steps": {
         "index": ("", "number of the step: N of ProfilerStep#N"),

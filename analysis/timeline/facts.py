@@ -12,6 +12,7 @@ from tracetui.analysis.attribution.generated import kernel_files, source_of
 from tracetui.analysis.attribution.place import frames_around, launching_rows
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.critical_path import path_within
+from tracetui.analysis.gpu.idle import IDLE_WORDS
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.gaps import UNRECORDED
@@ -239,7 +240,7 @@ def _of_gap(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]
     start, end = timeline.span(place)
     during = host_during(timeline, lane.device, start, end)
     lines = [
-        Fact("Idle", WHY[str(record["cause"])], "text"),
+        Fact("Idle", f"{IDLE_WORDS[record['cause']]}: {WHY[record['cause']]}", "text"),
         Fact("Ended by", during.next_name, "text"),
         Fact("Host thread", during.name or (during.thread if during.own else None), "text"),
         *(Fact("Host did", f"{100 * ns / (end - start):.1f} % {name}", "text") for name, ns in during.own),
@@ -278,11 +279,11 @@ def _of_sample(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
 
 
 WHY = {
-    "host_wait": "waits for the host: the next activity was launched after the gap began",
-    "kernel_wait": "was launched in time: the GPU's own start-up time",
-    "other": "was launched in time, or its launch is not in the trace",
+    "host_wait": "the next activity was launched after the gap began",
+    "kernel_wait": "the next one was launched in time: the GPU's own start-up time",
+    "other": "the next one was launched in time, or its launch is not in the trace",
 }
-"""`analysis.gpu.idle.CAUSES` in words."""
+"""What `analysis.gpu.idle.CAUSES` mean."""
 
 
 def host_during(timeline: Timeline, device: int | None, start: int, end: int) -> HostDuring:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tracetui.analysis.base import number_format
+from tracetui.analysis.gpu.idle import IDLE_WORDS
 from tracetui.analysis.timeline.rows import NONE, Curve
 from tracetui.app.charts.cells import ASCII_EIGHTHS, EIGHTHS, Run
 from tracetui.app.charts.gantt import GanttLane
@@ -153,7 +154,6 @@ LEGEND = (
     ("idle", "no stream of the GPU works; Enter and i say what the host did during that time"),
 )
 """(sign, meaning) for the help page."""
-_CAUSES = {"host_wait": "waits for host", "kernel_wait": "start-up", "other": ""}
 
 
 @lru_cache(maxsize=8192)
@@ -285,7 +285,7 @@ def _slice(name: str, width: int, look: Look, *, ascii: bool) -> str:
 
 def _idle_name(cause: str, duration: int, width: int, *, ascii: bool) -> str:
     lasting = number_format.format_ns(duration, ascii=ascii)
-    for name in (f"idle {lasting} {_CAUSES.get(cause, '')}".rstrip(), f"idle {lasting}", lasting, "idle"):
+    for name in (f"idle {lasting} {IDLE_WORDS.get(cause, '')}".rstrip(), f"idle {lasting}", lasting, "idle"):
         if len(name) < width:
             return name
     return ""

@@ -35,9 +35,6 @@ RESOURCE_LABELS = {
 }
 """What a critical path runs through (`analysis.dependencies.critical_path.RESOURCES`)."""
 
-IDLE_CAUSES = {"host_wait": "waits for host", "kernel_wait": "start-up", "other": "held back, or not known"}
-"""Why a GPU is idle (`analysis.gpu.idle.CAUSES`)."""
-
 
 _TOLD = {
     "longer": ("none of them was recorded by name", "nothing that was recorded"),

@@ -10,12 +10,12 @@ import polars as pl
 from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.compare.comparable import Comparable, comparable
 from tracetui.analysis.compare.compared_passes import RECORDED
-from tracetui.analysis.compare.diff import Diff, diff, kernels_inside
+from tracetui.analysis.compare.diff import PART_WORDS, Diff, diff, kernels_inside
 from tracetui.analysis.selection import Selection, select
 from tracetui.analysis.tables.comparison import CONDITIONS
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.keys import commands
-from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, partners, plain_value, with_waits
+from tracetui.app.reports.content.diff import SIGNS, comparable_words, partners, plain_value, with_waits
 from tracetui.app.tables import totals
 from tracetui.app.text.fitting import printable, wrapped
 from tracetui.app.text.names import tell_apart
@@ -108,7 +108,7 @@ class DiffView(CountedView):
         if kind == "step":
             rows = with_waits(result.split.rows(named=True), result.waiting.rows(named=True))
             frame = pl.DataFrame(
-                [{**row, "what": SPLIT_WORDS[row["part"]]} for row in rows],
+                [{**row, "what": PART_WORDS[row["part"]]} for row in rows],
                 schema={**result.split.schema, "what": pl.String},
             )
         elif kind == "conditions":

@@ -114,14 +114,14 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
         parts.append(text)
     if end.fragmentation_percent is not None:
         parts.append(
-            f"fragmentation {format_percent(end.fragmentation_percent)}"
-            f" (largest free block {format_bytes(end.largest_free_bytes)})"
+            f"fragmentation then {format_percent(end.fragmentation_percent)}"
+            f" (largest free {format_bytes(end.largest_free_bytes)})"
         )
     mark = "-" if ascii else "─"
     fill = "#" if ascii else "█"
     if picture.curve.height > 1:
         line = f", {mark} reserved" if _worth_a_line(picture.curve) else ""
-        parts.append(f"{fill} allocated{line}")
+        parts.append(f"{fill} most held{line}")
     return [f"{part}{' ·' if not ascii else ' |'}" for part in parts[:-1]] + parts[-1:]
 
 

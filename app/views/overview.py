@@ -20,6 +20,7 @@ from tracetui.analysis.base.number_format import (
     format_signed_ns,
 )
 from tracetui.analysis.findings.verdict import verdict
+from tracetui.analysis.gpu.idle import IDLE_WORDS
 from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
@@ -102,11 +103,7 @@ GPU_SHARES = {
     "tensor_core_percent": "tensor, of kernels",
 }
 """What the page says of a GPU; the first four of each of several."""
-IDLE_SHARES = {
-    "host_wait_percent": "idle: not launched",
-    "kernel_wait_percent": "idle: kernel gaps",
-    "other_percent": "idle: other",
-}
+IDLE_SHARES = {f"{cause}_percent": f"idle: {words}" for cause, words in IDLE_WORDS.items()}
 RANK_TIMES = ("step_ns", "own_gpu_ns", "silent_ns", "wait_ns", "late_ns")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.query.ask import Answer, Column, QueryError, Stop
-from tracetui.analysis.query.frames import frames
+from tracetui.analysis.query.frames import JOINS, frames
 from tracetui.analysis.query.sources import answer_of
 from tracetui.analysis.tables.table import Field, Kind
 from tracetui.app.keys import commands
@@ -131,7 +131,7 @@ def query_page(session: Session, sql: str, stop: Stop | None = None) -> QueryPag
         frame,
         columns,
         note=f"{first}{scope}{printable(' '.join(sql.split()))}",
-        empty="" if frame.height else f"{printable(sql)}\n\nThe query found no rows.",
+        empty="" if frame.height else f"{printable(sql)}\n\nThe query found no rows.\n\nJoins: {', '.join(JOINS)}.",
         sql=sql,
         place=_place(session),
     )

@@ -8,6 +8,7 @@ import polars as pl
 
 from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.compare.compared_passes import CLEAN, RECORDED
+from tracetui.analysis.compare.diff import PART_WORDS
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.declared.pairs import D1, D2, D3, D5, D11, D12
@@ -77,15 +78,6 @@ def _by_call(sel: Selection) -> pl.DataFrame:
     )
 
 
-PARTS = {
-    "gpu_time": "GPU work",
-    "overlap": "overlap of GPU work",
-    "loader": "GPU waiting for the data loader",
-    "synchronisation": "GPU waiting for the host, which had waited for the GPU",
-    "launching": "GPU waiting for launches and other work of the host",
-    "kernel_wait": "GPU starting kernels",
-    "other": "GPU waiting for something else",
-}
 MOST = 3
 
 
@@ -114,7 +106,7 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         Evidence("step of A", a, "ns"),
         Evidence("step of B", b, "ns"),
         *(
-            Evidence(PARTS[part], change, "ns", Query("diff"))
+            Evidence(PART_WORDS[part], change, "ns", Query("diff"))
             for part, change in parts.select("part", "delta_ns").iter_rows()
         ),
     ]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_percent, format_signed_us
+from tracetui.analysis.compare.diff import PART_WORDS
 from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.content.counters import configuration_blocks, kernel_blocks, stopped_text
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.report.model import CountedFile
     from tracetui.app.reports.layout import Layout
 
-PAIRED_AS = {"types": "types", "operator": "other"}
-"""What the status says of a changed kernel that has another name in B."""
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 """A change is told by word and sign, never by colour alone."""
 CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
@@ -183,7 +182,7 @@ def comparable_words(comparable: Comparable, work: str = "a step of A holds othe
     if comparable.verdict == "explained":
         chosen = [row.field for row in rows if row.intended]
         if len(chosen) == 1:
-            return f"Explained: they differ in {chosen[0]}, which may be what the comparison is about."
+            return f"Explained: they differ in {chosen[0]} (marked *), which may be what the comparison is about."
         return f"Explained: they differ in {len(chosen)} things at once (marked *), whose effects can't be told apart."
     if rows:
         return "Comparable: they differ in nothing that times are known to depend on."
@@ -242,8 +241,7 @@ def _kinds(found: DiffReport, layout: Layout) -> Iterator[Part]:
 
 def change(row: Json) -> str:
     """Says by sign and word how a row changed."""
-    word = PAIRED_AS.get(row.get("paired_by") or "", row["status"])
-    return f"{SIGNS[row['status']]} {word}"
+    return f"{SIGNS[row['status']]} {row['status']}"
 
 
 def partners(short: str, ours: Sequence[str], theirs: Sequence[str]) -> str:
@@ -278,26 +276,13 @@ def _replaced(rows: Iterable[Json], layout: Layout) -> tuple[str, ...]:
         for row in rows
         if row.get("paired_by") == "operator"
     )
-    return ("other: another kernel in B, launched in the same calls of an operator:", *found) if found else ()
+    return ("Another kernel in B, launched in the same calls of an operator:", *found) if found else ()
 
 
 def calls(row: Json) -> str:
     """Calls per step: ``48``, or ``48→96`` where they changed."""
     a, b = (f"{row[key]:,.2f}".removesuffix(".00") for key in ("a_calls", "b_calls"))
     return a if a == b else f"{a}→{b}"
-
-
-SPLIT_WORDS = {
-    "gpu_time": "GPU work, summed",
-    "overlap": "less what overlaps, or runs outside of its step",
-    "host_wait": "GPU waits for the host",
-    "kernel_wait": "GPU starts the next kernel",
-    "other": "GPU waits for something else",
-    "loader": "of it, data loader",
-    "synchronisation": "of it, a call that waited for the GPU",
-    "launching": "of it, launching and other host work",
-}
-"""What the parts of a step are called; those of the wait for the host stand below it."""
 
 
 def with_waits(split: Sequence[Json], waiting: Sequence[Json]) -> list[Json]:
@@ -318,7 +303,7 @@ def _split(found: DiffReport, layout: Layout) -> Iterator[Part]:
     if not rows or abs(step["delta_us"]) < LEAST_US:
         return
     parts = [
-        {**row, "what": SPLIT_WORDS[row["part"]]}
+        {**row, "what": PART_WORDS[row["part"]]}
         for row in with_waits(rows, found.waiting)
         if row["a_us"] or row["b_us"]
     ]

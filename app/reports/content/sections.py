@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, convert
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
 from tracetui.analysis.counters.counters import BOUND_WORDS
+from tracetui.analysis.gpu.idle import IDLE_WORDS
 from tracetui.analysis.report.model import HostSamples, Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
@@ -344,11 +345,8 @@ def _gpu(found: Overview, layout: Layout) -> Block:
     after = []
     idle = found.step.idle
     if idle.host_wait_percent is not None:
-        after.append(
-            f"Idle GPU time: {format_percent(idle.host_wait_percent)} waiting for the host to launch, "
-            f"{format_percent(idle.kernel_wait_percent)} between queued kernels, "
-            f"{format_percent(idle.other_percent)} other."
-        )
+        shares = (f"{format_percent(getattr(idle, f'{cause}_percent'))} {words}" for cause, words in IDLE_WORDS.items())
+        after.append(f"Idle GPU time: {', '.join(shares)}.")
     if found.overlap_percent is not None:
         overlap = format_percent(found.overlap_percent)
         after.append(f"Communication overlapped by compute: {overlap} of communication time as recorded.")

@@ -18,6 +18,7 @@ from tracetui.app.reports.finding_words import (
     advice,
     details,
     evidence_text,
+    gain,
     headline,
     known_from,
     looked,
@@ -74,7 +75,7 @@ def findings(found: Judged, base: str, layout: Layout, level: int, *, folded: bo
 
 
 def first_findings(part: FindingList, found: Judged, layout: Layout, level: int) -> list[str]:
-    """The titles of the first findings, each with a fold, so that the first picture is in view; then all of them."""
+    """The first findings, folded to title and gains so that the first picture is in view; then all of them."""
     first, whole = advice(found.findings, answer=part.answer), whole_of(part.base)
     named = page_base(first, whole, ascii=layout.ascii)
     told = known_from(named, clean=part.clean).removeprefix("; ")
@@ -82,7 +83,10 @@ def first_findings(part: FindingList, found: Judged, layout: Layout, level: int)
     for row in first:
         head = element(f"h{level}", f'<span class="mark">{said(mark(row))}</span> {said(layout.text(row.title))}')
         texts = details(row, whole, named=named, ascii=layout.ascii)
-        about = "".join(element("p", said(layout.text(text))) for text in texts)
+        gains = gain(row, whole, named, ascii=layout.ascii)
+        in_head = [text for text in texts if gains and text.startswith(gains)]
+        head += "".join(element("span", said(layout.text(text))) for text in in_head)
+        about = "".join(element("p", said(layout.text(text))) for text in texts if text not in in_head)
         folded = f"<details><summary>{head}</summary>{about}</details>" if about else head
         lines.append(element("section", folded, class_=f"finding {row.severity}"))
     summary = f"<summary>All {len(found.findings)}, and what they rest on</summary>"

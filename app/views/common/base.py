@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
@@ -29,6 +31,8 @@ ONLY_SUMMARIES = (
     "Only summaries of this job's ranks are here, not their recordings.\n\n"
     "The tabs Ranks and Findings compare the ranks; this tab is about the recording of one."
 )
+TMUX_SECONDS = 2
+"""How long tmux may take to accept what is copied."""
 _job = threading.local()
 """In the thread of a view's job: the session as it was when the job started."""
 
@@ -356,3 +360,19 @@ class View(Vertical, Painted, can_focus=True):
     def columns_about(self) -> list[tuple[str, str]]:
         """Returns (title, meaning) of the columns, for the help page."""
         return []
+
+
+def copy(view: View, text: str, what: str) -> None:
+    """Copies a text to the terminal's clipboard, inside tmux also to its buffer, and says where it went."""
+    view.app.copy_to_clipboard(text)
+    where = "if the terminal allows it: OSC 52"
+    if os.environ.get("TMUX"):
+        try:  # -w: tmux passes it on to the terminal, which its usual settings refuse to programs
+            subprocess.run(
+                ["tmux", "load-buffer", "-w", "-"], input=text.encode(), timeout=TMUX_SECONDS, check=True,
+                capture_output=True,
+            )  # fmt: skip
+            where = "to tmux's buffer, and the clipboard if allowed"
+        except (OSError, subprocess.SubprocessError):
+            pass
+    view.host.say(f"Copied {what} ({where})")
