@@ -177,6 +177,13 @@ def test_a_finding_is_told_by_sign_and_word() -> None:
         assert row.formula in article.text
 
 
+def test_a_finding_shows_its_gain_before_it_is_opened() -> None:
+    summaries = [fold.all("summary")[0].text for fold in read(VIM).all("section") if fold.all("summary")]
+    gains = [text[text.index("Gains") :] for text in summaries if "Gains" in text]
+    assert len(gains) > 1
+    assert all(text.endswith(")") or "after those above" in text for text in gains)
+
+
 def test_of_a_diff_only_the_titles_of_findings_show_at_first() -> None:
     found = next(one.judged for one in parts_of("diff")[0] if isinstance(one, FindingList)).findings
     articles = read("diff").all("article")
