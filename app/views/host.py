@@ -127,12 +127,12 @@ def gap_causes_page(session: Session) -> Page:
 
 
 def _idle_shares(selection: Selection) -> str:
-    """``host wait 96.7 %, kernel wait 3.27 % of 151.9 ms idle as recorded · steps 1-3``."""
+    """``% of 151.9 ms idle as recorded · host wait 96.7 %, kernel wait 3.27 % · steps 1-3``."""
     whole_gpus = gaps(selection.recorded).filter(pl.col("stream").is_null())
     ns = dict(whole_gpus.group_by("cause").agg(pl.col("duration_ns").sum()).iter_rows())
     whole = sum(ns.values())
     parts = (f"{words} {format_percent(100 * ns[cause] / whole)}" for cause, words in IDLE_WORDS.items() if cause in ns)
-    base = f"{', '.join(parts)} of {format_ns(whole)} idle as recorded · " if whole else ""
+    base = f"% of {format_ns(whole)} idle as recorded · {', '.join(parts)} · " if whole else ""
     return base + selection.describe()
 
 
