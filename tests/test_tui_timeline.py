@@ -163,7 +163,7 @@ async def test_an_idle_gap_says_what_the_host_did():
         assert "next launched" in text
         assert "host 424: " in text
         await press(pilot, "enter")
-        assert "waits for the host" in screen_text(app)
+        assert "host wait: the next activity" in screen_text(app)
 
 
 async def test_a_range_is_marked_at_the_cursor_where_no_event_is():
@@ -459,7 +459,7 @@ async def test_the_list_of_gaps_leads_to_each_and_the_area_to_what_ran_in_it():
         assert " H gaps " in screen_text(app).splitlines()[-1]
         await press(pilot, "H")
         assert (app.tab, app.view.kind) == ("host", "gaps")
-        await press(pilot, "down")
+        await press(pilot, "b", "down")
         row = app.view.table.current
         await press(pilot, "enter")
         assert app.tab == "timeline"
@@ -523,7 +523,7 @@ async def test_esc_leads_back_to_what_led_to_another_tab():
         await press(pilot, "escape")
         assert (app.tab, app.view.state.page.id) == ("kernels", "launches")
         await press(pilot, "T", "H")
-        assert (app.tab, app.view.state.page.id) == ("host", "gaps")
+        assert (app.tab, app.view.state.page.id) == ("host", "gap_causes")
         await press(pilot, "escape", "escape")  # the timeline was chosen: nothing led to it
         assert app.tab == "timeline"
         await press(pilot, "v", "2", "4", "escape")

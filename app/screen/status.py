@@ -57,7 +57,7 @@ def rank_words(run: Run, rank: int | None = None) -> str:
 
 
 def header_right(session: Session, loading: Mapping[str, str], own: Own, width: int = NARROW) -> Text:
-    """Returns what is being read, the rank, and how many notes there are.
+    """Returns what is being read, how many runs and which rank are in view, and how many notes there are.
 
     Args:
         session: holds the open runs.
@@ -70,6 +70,8 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own, width: 
         parts += [f"{letter}: {share}" for letter, share in loading.items()][:1]
     if "a" in session.runs:
         run = session.runs["a"]
+        if len(session.open) > len(session.sides):
+            parts.append(f"{len(session.sides)} of {len(session.open)} runs ({commands.key('run.list')})")
         if run.summaries_in is not None:
             parts.append(f"summaries of {rank_words(run)}")
         elif len(run.ranks) > 1:

@@ -31,7 +31,7 @@ ONLY_SUMMARIES = (
     "Only summaries of this job's ranks are here, not their recordings.\n\n"
     "The tabs Ranks and Findings compare the ranks; this tab is about the recording of one."
 )
-TMUX_SECONDS = 2
+TMUX_SECONDS = 1
 """How long tmux may take to accept what is copied."""
 _job = threading.local()
 """In the thread of a view's job: the session as it was when the job started."""
@@ -365,14 +365,22 @@ class View(Vertical, Painted, can_focus=True):
 def copy(view: View, text: str, what: str) -> None:
     """Copies a text to the terminal's clipboard, inside tmux also to its buffer, and says where it went."""
     view.app.copy_to_clipboard(text)
-    where = "if the terminal allows it: OSC 52"
-    if os.environ.get("TMUX"):
-        try:  # -w: tmux passes it on to the terminal, which its usual settings refuse to programs
-            subprocess.run(
-                ["tmux", "load-buffer", "-w", "-"], input=text.encode(), timeout=TMUX_SECONDS, check=True,
-                capture_output=True,
-            )  # fmt: skip
-            where = "to tmux's buffer, and the clipboard if allowed"
-        except (OSError, subprocess.SubprocessError):
-            pass
+    where = "to tmux's buffer, and the clipboard if allowed" if _in_tmux(text) else "if the terminal allows it: OSC 52"
     view.host.say(f"Copied {what} ({where})")
+
+
+def _in_tmux(text: str) -> bool:
+    """Whether tmux took the text."""
+    if not os.environ.get("TMUX"):
+        return False
+    # -w: tmux passes it on to the terminal, which its usual settings refuse to programs; before 3.2 it knows no -w
+    for options in (["-w"], []):
+        command = ["tmux", "load-buffer", *options, "-"]
+        try:
+            subprocess.run(command, input=text.encode(), timeout=TMUX_SECONDS, check=True, capture_output=True)
+        except subprocess.CalledProcessError:
+            continue
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return True
+    return False
