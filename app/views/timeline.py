@@ -44,7 +44,7 @@ from tracetui.app.text import fitting
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import RESOURCE_LABELS
-from tracetui.app.views.common.base import View, copy
+from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.timeline_keys import LanesView
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -540,7 +540,7 @@ class TimelineView(LanesView):
 
     def action_copy(self) -> None:
         """Copies everything about the selected event."""
-        copy(self, "\n".join(self._detail_lines()), "the details")
+        self._copy("\n".join(self._detail_lines()), "the details")
 
     # --- around it
 

@@ -361,12 +361,11 @@ class View(Vertical, Painted, can_focus=True):
         """Returns (title, meaning) of the columns, for the help page."""
         return []
 
-
-def copy(view: View, text: str, what: str) -> None:
-    """Copies a text to the terminal's clipboard, inside tmux also to its buffer, and says where it went."""
-    view.app.copy_to_clipboard(text)
-    where = "to tmux's buffer, and the clipboard if allowed" if _in_tmux(text) else "if the terminal allows it: OSC 52"
-    view.host.say(f"Copied {what} ({where})")
+    def _copy(self, text: str, what: str) -> None:
+        """Copies a text to the terminal's clipboard, inside tmux also to its buffer, and says where it went."""
+        self.app.copy_to_clipboard(text)
+        where = "to tmux's buffer, and the clipboard if allowed" if _in_tmux(text) else "if the terminal allows it"
+        self.host.say(f"Copied {what} ({where})")
 
 
 def _in_tmux(text: str) -> bool:

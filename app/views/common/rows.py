@@ -13,7 +13,7 @@ from tracetui.app.text import fitting
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.paths import is_file, typed
 from tracetui.app.text.pictures import without_fonts
-from tracetui.app.views.common.base import View, copy
+from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import as_slide
 from tracetui.app.views.common.page import PageState, by_row, row_name
 from tracetui.app.widgets.prompt import FILTER_HINTS, SAVE_HINTS, Question
@@ -102,9 +102,6 @@ class RowsView(View):
             self._write(
                 path, lambda part: part.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote "
             )
-
-    def _copy(self, text: str, what: str) -> None:
-        copy(self, text, what)
 
     def action_export(self) -> None:
         """Asks for a file name."""
