@@ -364,7 +364,9 @@ class View(Vertical, Painted, can_focus=True):
     def _copy(self, text: str, what: str) -> None:
         """Copies a text to the terminal's clipboard, inside tmux also to its buffer, and says where it went."""
         self.app.copy_to_clipboard(text)
-        where = "to tmux's buffer, and the clipboard if allowed" if _in_tmux(text) else "if the terminal allows it"
+        where = "if the terminal allows it: OSC 52"
+        if _in_tmux(text):
+            where = "to tmux's buffer, and the clipboard if allowed"
         self.host.say(f"Copied {what} ({where})")
 
 
