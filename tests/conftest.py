@@ -77,6 +77,7 @@ def pytest_xdist_auto_num_workers() -> int:
     With so many, threads of Polars would only wait for each other (`test_many_threads` has more of them).
     """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.pop("TMUX", None)  # what tests copy is not for whoever runs them
     return -(-3 * len(os.sched_getaffinity(0)) // 2)
 

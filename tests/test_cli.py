@@ -644,9 +644,15 @@ def test_every_option_that_a_person_sees_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "set_"), [("report", cli.KEPT_PAGES), ("ranks", cli.FREED_PAGES), ("profile", {}), ("prove", {})]
+    ("command", "set_"),
+    [
+        ("report", cli.KEPT_PAGES | cli.NO_BLAS),
+        ("ranks", cli.FREED_PAGES | cli.NO_BLAS),
+        ("profile", {}),
+        ("prove", {}),
+    ],
 )
-def test_what_a_command_runs_inherits_no_setting_of_the_allocator(command, set_, monkeypatch) -> None:
+def test_what_a_command_runs_inherits_no_setting_of_the_allocator_or_of_threads(command, set_, monkeypatch) -> None:
     monkeypatch.setattr(cli, "main", lambda: 0)
     monkeypatch.setattr(cli.gc, "set_threshold", lambda *often: None)
     monkeypatch.setattr(cli.os, "_exit", sys.exit)

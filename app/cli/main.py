@@ -36,6 +36,9 @@ FREED_PAGES = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
 MOST_THREADS = 4
 """Of Polars: a report asks thousands of small questions, and 16 threads that are woken for each of them take 1.2 times
 the processor time of 4, which take no more than 2 do."""
+NO_BLAS = {"OPENBLAS_NUM_THREADS": "1"}
+"""NumPy starts a thread of its BLAS per core when it is imported, each of which spins for a tenth of a second; nothing
+here multiplies matrices."""
 MAX_MEMORY = "TRACETUI_MAX_MEMORY"
 """`parsers.runs.opening.VARIABLE`, whose module would import NumPy."""
 
@@ -196,7 +199,7 @@ def script() -> NoReturn:
     _take_back_first()
     if command not in (*TAKE_PROGRAMS, *RENAMED):  # what these run would inherit it
         pages = FREED_PAGES if command == "ranks" else KEPT_PAGES
-        for name, value in {**pages, **_few_threads()}.items():
+        for name, value in {**pages, **NO_BLAS, **_few_threads()}.items():
             os.environ.setdefault(name, value)
         if command == "ranks":
             _return_freed_memory()
