@@ -14,9 +14,7 @@ from sample_runs import run_of
 
 from tracetui.analysis.dependencies.costs import (
     as_recorded,
-    blocks,
-    by_blocks,
-    by_items,
+    by_segments,
     one_by_one,
     recorded_steps,
     step_times,
@@ -55,17 +53,13 @@ def _model(made: Made, folder: Path, clean: tuple[int, ...] = ()) -> Model:
 
 
 def _same(graph: Graph, costs) -> None:
-    plain = one_by_one(graph, costs)
-    quick = [by_items(graph, costs)]
-    if (found := blocks(graph)) is not None:
-        quick.append(by_blocks(graph, costs, found))
+    plain, quick = one_by_one(graph, costs), by_segments(graph, costs)
     for name in ("call_start", "call_end", "work_start", "work_end", "followed", "released"):
-        for other in quick:
-            assert np.array_equal(getattr(plain, name), getattr(other, name)), name
+        assert np.array_equal(getattr(plain, name), getattr(quick, name)), name
 
 
 @pytest.mark.parametrize("name", RECORDED_TIMELINES)
-def test_blocks_give_what_one_call_after_the_other_gives(name: str) -> None:
+def test_segments_give_what_one_call_after_the_other_gives(name: str) -> None:
     found = graph(select(run_of(name).main))
     if found is None:
         pytest.skip("no launches of GPU work")
@@ -127,7 +121,7 @@ def schema_steps():
 
 
 @given(_graphs())
-def test_blocks_give_what_one_call_after_the_other_gives_for_any_graph(found: Graph) -> None:
+def test_segments_give_what_one_call_after_the_other_gives_for_any_graph(found: Graph) -> None:
     _same(found, as_recorded(found))
 
 

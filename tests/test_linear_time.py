@@ -132,10 +132,10 @@ def test_lanes_of_a_step_are_made_of_few_threads_and_streams(tmp_path: Path, mon
 def test_a_replay_of_many_streams_is_not_cut_into_pieces_for_each(tmp_path: Path) -> None:
     found = graph(select(spread(tmp_path, threads=1, streams=90)))
     assert found is not None
-    blocks = costs.blocks(found)
-    assert blocks is not None
-    assert blocks.size - 1 < 5
-    assert costs._runs(found, blocks) >= 90
+    segments = costs._segments(found)
+    assert segments is not None
+    assert segments.edges.size - 1 < 5
+    assert segments.first.size < 2 * 90
 
 
 @pytest.mark.parametrize("values", [[], [4, 4, 4], [3, -1, 3, 70_000, -1, 0], list(range(50, 0, -1))])

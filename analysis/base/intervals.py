@@ -120,6 +120,11 @@ def _before(a: Intervals, time: Ints) -> Ints:
     """How much of `a` lies before each time."""
     sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(a[1] - a[0])))
     ends = np.concatenate(([np.iinfo(np.int64).min], a[1]))
-    begun = np.searchsorted(a[0], time, side="right")
-    before: Ints = sums[begun] - (np.maximum(ends[begun], time) - time)
+    if (time[1:] >= time[:-1]).all():  # times in order are cut by the intervals' starts, which are fewer
+        following = np.diff(np.searchsorted(time, a[0]), prepend=0, append=time.size)
+        sums, ends = np.repeat(sums, following), np.repeat(ends, following)
+    else:
+        begun = np.searchsorted(a[0], time, side="right")
+        sums, ends = sums[begun], ends[begun]
+    before: Ints = sums - (np.maximum(ends, time) - time)
     return before

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE, WAIT
@@ -232,8 +233,6 @@ def _described(own: pl.DataFrame, by_rich: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-LEAST_CALLS = 40
-"""With so many calls to each stream of a block on the mean, running sums are faster than one call after the other."""
 _LATEST = 1 << 62
 """ns: later than any clock shows."""
 
@@ -244,26 +243,7 @@ def walk(graph: Graph, costs: Costs) -> Times:
     A call begins after the host's stretch before it; its work begins when the launch has reached the GPU, the stream is
     free and the work that it waits for is done; a waiting call returns when what it waited for has ended.
     """
-    bounds = _few_blocks(graph)
-    if bounds is not None:
-        return by_blocks(graph, costs, bounds)
-    return by_items(graph, costs) if _fits(graph, costs) else one_by_one(graph, costs)
-
-
-@latest
-def _few_blocks(graph: Graph) -> Ints | None:
-    """`blocks`, if they are so few that running sums are fast."""
-    bounds = blocks(graph)
-    return bounds if bounds is not None and _runs(graph, bounds) < graph.calls.start.size / LEAST_CALLS else None
-
-
-def _runs(graph: Graph, bounds: Ints) -> int:
-    """How many pieces the fast form takes one after the other: blocks, and their streams where there are several."""
-    blocks, streams = bounds.size - 1, int(graph.work.stream.max(initial=0)) + 1
-    if streams == 1 or blocks >= graph.calls.start.size / LEAST_CALLS:
-        return blocks
-    block = np.searchsorted(bounds, graph.work.call, side="right")
-    return max(blocks, int(np.unique(block * streams + graph.work.stream).size))
+    return by_segments(graph, costs) if _segments(graph) and _fits(graph, costs) else one_by_one(graph, costs)
 
 
 def _fits(graph: Graph, costs: Costs) -> bool:
@@ -329,26 +309,30 @@ def _whole(values: list[int]) -> Ints:
         return np.array([min(max(value, -_LATEST), _LATEST) for value in values], np.int64)
 
 
-def by_items(graph: Graph, costs: Costs) -> Times:
-    """`walk` activity by activity: within a stretch of calls the host's time is a running sum, and only its end waits.
+def by_segments(graph: Graph, costs: Costs) -> Times:
+    """`walk` where work runs in the order of its launches: within a stretch of calls the host's time is a running sum.
 
-    Sums of the costs must fit 64 bits (`_fits`).
+    What a stretch launches into a stream is a segment, which ends when its launches and its work let it (`reach`), or
+    so long after the segment before it (`total`). Only these ends are found one after the other. Sums of the costs must
+    fit 64 bits (`_fits`).
     """
-    calls, work = graph.calls, graph.work
+    calls, work, shared = graph.calls, graph.work, _segments(graph)
+    assert shared is not None
+    edges, order, first, last = shared.edges, shared.order, shared.first, shared.last
     spent = np.cumsum(costs.stretch + costs.call)
     before_call = spent - costs.call
-    shared = _stretches(graph)
-    edges = shared.edges
-    unlaunched = int(graph.first[0])
-    ends: list[int] = work.end[:unlaunched].tolist()
-    followed = [RAN] * unlaunched
-    released: dict[int, int] = {}
-    items = zip(
-        (before_call[work.call[unlaunched:]] + costs.latency_ns).tolist(),
-        shared.queued,
-        np.where(work.queued >= 0, costs.gap, graph.held[work.stream])[unlaunched:].tolist(),
+    arrives = before_call[work.call[order]] + costs.latency_ns
+    gap, lasting = costs.gap[order], costs.work[order]
+    sums = np.cumsum(gap + lasting)
+    own = sums[last] - sums[first] + lasting[first]
+    """What the work of each segment takes from the start of its first activity on, if nothing holds it up."""
+    latest_launch = np.maximum.reduceat(arrives + lasting - sums, shared.bounds) if first.size else first
+    segments = zip(
+        (latest_launch[shared.in_turn] + sums[last]).tolist(),
+        shared.before,
+        (own + np.where(shared.is_first, graph.held[work.stream[order[first]]], gap[first])).tolist(),
         shared.after,
-        costs.work[unlaunched:].tolist(),
+        own.tolist(),
         strict=True,
     )
     anchor, earliest, lag = anchored(graph, costs)
@@ -358,105 +342,173 @@ def by_items(graph: Graph, costs: Costs) -> Times:
         before_call[heads].tolist(),
         spent[tails].tolist(),
         costs.stretch[heads].tolist(),
-        shared.recorded,
+        (calls.start[heads] - calls.stretch[heads]).tolist(),
         *_ends_of(calls.before[heads], shared.stretch, tails, spent),
         *_ends_of(calls.own[heads], shared.stretch, tails, spent),
         shared.number,
         shared.waiting,
         strict=True,
     )
+    ends: list[int] = work.end[: int(graph.first[0])].tolist()
+    released: dict[int, int] = {}
     bases: list[int] = []
-    last: list[int] = []
+    launched: list[int] = []
+    """`bases` of what the calls launch."""
+    returned: list[int] = []
     """When each stretch ends, with its waiting."""
     back, no_wait = graph.return_ns, costs.no_wait
-    for head, ahead, total, stretch, recorded, before, before_spent, own, own_spent, number, waited in rows:
+    for head, ahead, whole, stretch, recorded, before, before_spent, of, of_spent, number, waited in rows:
         if before < 0:
             now = recorded + stretch
         else:
-            now = (last[before] if before_spent is None else bases[before] + before_spent) + stretch
-        if own >= 0:
-            returned = last[own] if own_spent is None else bases[own] + own_spent
-            if returned > now:
-                now = returned
+            now = (returned[before] if before_spent is None else bases[before] + before_spent) + stretch
+        if of >= 0:
+            handed = returned[of] if of_spent is None else bases[of] + of_spent
+            if handed > now:
+                now = handed
         base = now - ahead
         bases.append(base)
+        end = base + whole
         if head == anchor:
             base += max(earliest - now - costs.latency_ns, lag - costs.latency_ns, 0)
-        for arrives, previous, gap, other, lasting in islice(items, number):
-            begin, cause = base + arrives, RAN
-            if previous >= 0:
-                ready = ends[previous] + gap
-                if ready > begin:
-                    begin, cause = ready, previous
-            elif gap > begin:  # here until when the stream was held
-                begin = gap
+        launched.append(base)
+        for reach, previous, total, other, alone in islice(segments, number):
+            done = base + reach
+            ready = total if previous < 0 else ends[previous] + total
+            if ready > done:
+                done = ready
             if other >= 0:
-                ready = ends[other]
-                if ready > begin:
-                    begin, cause = ready, other
-            ends.append(begin + lasting)
-            followed.append(cause)
-        end = now - ahead + total
+                ready = ends[other] + alone
+                if ready > done:
+                    done = ready
+            ends.append(done)
         if waited is not None and (position := waited[0]) not in no_wait:
-            for item in waited[1]:
-                if ends[item] + back > end:
-                    end, released[position] = ends[item] + back, item
-        last.append(end)
+            for segment, item in waited[1]:
+                if ends[segment] + back > end:
+                    end, released[position] = ends[segment] + back, item
+        returned.append(end)
     call_end = np.repeat(np.array(bases, np.int64), np.diff(edges)) + spent
     call_start = call_end - costs.call
-    call_end[tails] = last
-    work_end = np.array(ends, np.int64)
-    work_start = work_end - costs.work
-    work_start[:unlaunched] = work.start[:unlaunched]
+    call_end[tails] = returned
     returns = np.full(calls.start.size, -1, np.int64)
     returns[list(released)] = list(released.values())
-    return Times(call_start, call_end, work_start, work_end, np.array(followed, np.int64), returns)
+    arrives += np.array(launched, np.int64)[shared.stretch[work.call[order]]]
+    return Times(call_start, call_end, *_within(graph, costs, shared, arrives, np.array(ends, np.int64)), returns)
 
 
-@dataclass(frozen=True)
-class _Stretches:
-    """What `by_items` reads of a graph, as Python's own numbers.
+def _within(graph: Graph, costs: Costs, shared: _Segments, arrives: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+    """When each activity begins and ends, and what it followed, from when it arrives and when segments end."""
+    work, order, first = graph.work, shared.order, shared.first
+    gap, lasting = costs.gap[order], costs.work[order]
+    before, after = (np.array(of, np.int64) for of in (shared.before, shared.after))
+    done = np.where(before >= 0, ends[before] + gap[first], graph.held[work.stream[order[first]]])
+    other = np.where(after >= 0, ends[after], LONG_AGO)
+    arrived = np.where(shared.is_first, np.maximum(arrives[first], done), arrives[first])
+    arrives[first] = arrived
+    sums = np.cumsum(gap + lasting)
+    reach = arrives + lasting - sums
+    reach[first] += np.maximum(np.maximum(done, other) - arrived, 0)
+    for low, high in zip(shared.streams[:-1], shared.streams[1:], strict=True):
+        np.maximum.accumulate(reach[low:high], out=reach[low:high])
+    work_start, work_end, followed = work.start.copy(), work.end.copy(), np.full(work.start.size, RAN, np.int64)
+    reach += sums
+    work_end[order] = reach
+    work_start[order] = begin = reach - lasting
+    followed[order] = np.where(begin <= arrives, RAN, work.queued[order])
+    joined = order[first[other > np.maximum(arrived, done)]]
+    followed[joined] = work.after[joined]
+    return work_start, work_end, followed
 
-    Within a stretch each call follows the one before it, and only the last one waits.
+
+class _Segments(Struct, frozen=True):
+    """The order in which `by_segments` reads a graph. Lists hold Python's own numbers.
+
+    Within a stretch each call follows the one before it, and only the last one waits. A segment is work of one stream
+    that one stretch launches; only its first activity waits for another stream, and only its last one is waited for.
     """
 
     edges: Ints
     """Where the stretches begin, and the number of calls."""
     stretch: Ints
     """The stretch of each call."""
-    recorded: list[int]
-    """When the host's time before each stretch began."""
+    waiting: list[tuple[int, list[tuple[int, int]]] | None]
+    """The waiting call at the end of each stretch, with what it waited for (segment, activity); None where the last
+    call does not wait."""
     number: list[int]
-    """How many activities each stretch launches."""
-    waiting: list[tuple[int, list[int]] | None]
-    """The waiting call at the end of each stretch, with what it waited for; None where the last call does not wait."""
-    queued: list[int]
+    """How many segments each stretch launches."""
+    order: Ints
+    """Positions in `Work` of what was launched, stream by stream."""
+    streams: list[int]
+    """Where the streams begin in `order`, and its length."""
+    bounds: Ints
+    """Where segments begin in `order`."""
+    in_turn: Ints
+    """The position in `bounds` of each segment; they are told in the order of their launch."""
+    first: Ints
+    """The position in `order` of the first activity of each segment."""
+    last: Ints
+    is_first: Bools
+    """Whether nothing ran on the stream before it."""
+    before: list[int]
+    """The segment before each one on its stream, or -1. Each activity without a launch counts as one, and they are the
+    first ones."""
     after: list[int]
+    """The segment that its first activity waits for, or -1."""
+    of: Ints
+    """The segment of each activity."""
 
 
 @latest
-def _stretches(graph: Graph) -> _Stretches:
-    calls, work = graph.calls, graph.work
-    found = np.flatnonzero(_cuts(graph))
-    heads, tails, unlaunched = found[:-1], found[1:] - 1, int(graph.first[0])
-    waiting = [
-        (tail, calls.waited[low:high].tolist()) if waits else None
-        for tail, waits, low, high in zip(
-            tails.tolist(),
-            (calls.kind[tails] == WAIT).tolist(),
-            calls.wait_from[tails].tolist(),
-            calls.wait_from[tails + 1].tolist(),
-            strict=True,
-        )
-    ]
-    return _Stretches(
-        found,
-        np.repeat(np.arange(heads.size), np.diff(found)),
-        (calls.start[heads] - calls.stretch[heads]).tolist(),
-        np.diff(graph.first[found]).tolist(),
-        waiting,
-        work.queued[unlaunched:].tolist(),
-        work.after[unlaunched:].tolist(),
+def _segments(graph: Graph) -> _Segments | None:
+    """Cuts a graph into segments; None for work that does not run in the order of its launches."""
+    calls, work, unlaunched = graph.calls, graph.work, int(graph.first[0])
+    by_stream = np.argsort(work.stream, kind="stable")
+    before = np.full(work.stream.size, NONE, np.int64)
+    same = work.stream[by_stream[1:]] == work.stream[by_stream[:-1]]
+    before[by_stream[1:][same]] = by_stream[:-1][same]
+    if (before != work.queued)[unlaunched:].any():
+        return None
+    edges = np.flatnonzero(_cuts(graph))
+    stretch = np.repeat(np.arange(edges.size - 1), np.diff(edges))
+    order = by_stream[by_stream >= unlaunched]
+    stream, of_stretch = work.stream[order], stretch[work.call[order]]
+    awaited = np.zeros(work.stream.size, np.bool_)
+    awaited[calls.waited] = awaited[work.after[work.after >= 0]] = True
+    new_stream = stream[1:] != stream[:-1]
+    cut = new_stream | (of_stretch[1:] != of_stretch[:-1]) | awaited[order[:-1]] | (work.after[order[1:]] >= 0)
+    bounds = np.flatnonzero(np.concatenate(([order.size > 0], cut, [True])))
+    in_turn = np.argsort(order[bounds[:-1]])
+    first, last = bounds[:-1][in_turn], bounds[1:][in_turn] - 1
+    of = np.arange(work.stream.size)
+    of[order] = np.repeat(unlaunched + np.argsort(in_turn), np.diff(bounds))
+    queued, after = work.queued[order[first]], work.after[order[first]]
+    tails = edges[1:] - 1
+    return _Segments(
+        edges,
+        stretch,
+        [
+            (tail, list(zip(of[items := calls.waited[low:high]].tolist(), items.tolist(), strict=True)))
+            if waits
+            else None
+            for tail, waits, low, high in zip(
+                tails.tolist(),
+                (calls.kind[tails] == WAIT).tolist(),
+                calls.wait_from[tails].tolist(),
+                calls.wait_from[tails + 1].tolist(),
+                strict=True,
+            )
+        ],
+        np.bincount(of_stretch[first], minlength=edges.size - 1).tolist(),
+        order,
+        np.flatnonzero(np.concatenate(([order.size > 0], new_stream, [True]))).tolist(),
+        bounds[:-1],
+        in_turn,
+        first,
+        last,
+        queued < 0,
+        np.where(queued >= 0, of[queued], NONE).tolist(),
+        np.where(after >= 0, of[after], NONE).tolist(),
+        of,
     )
 
 
@@ -489,101 +541,3 @@ def _cuts(graph: Graph) -> Bools:
     anchor = anchor_of(graph)
     cut[anchor] = cut[anchor + 1] = True
     return cut
-
-
-def blocks(graph: Graph) -> Ints | None:
-    """Cuts the calls where something else than the host's own time may decide when the next one begins.
-
-    Within a block each call follows the one before it, and only the last one waits; work that waits for another stream
-    stands in a block's first call. So a block's times are running sums and maxima.
-
-    Returns:
-        Where the blocks begin, and the number of calls; None for work that does not run in the order of its launches.
-    """
-    work = graph.work
-    order = np.argsort(work.stream, kind="stable")
-    before = np.full(work.stream.size, RAN, np.int64)
-    same = work.stream[order[1:]] == work.stream[order[:-1]]
-    before[order[1:][same]] = order[:-1][same]
-    launched = work.call >= 0
-    if (before[launched] != work.queued[launched]).any():
-        return None
-    cut = _cuts(graph)
-    waits = work.call[(work.after >= 0) & launched]
-    cut[waits] = cut[waits + 1] = True
-    return np.flatnonzero(cut)
-
-
-def by_blocks(graph: Graph, costs: Costs, bounds: Ints) -> Times:
-    """`walk` block by block."""
-    calls, work = graph.calls, graph.work
-    call_start, call_end = np.empty_like(calls.start), np.empty_like(calls.start)
-    work_start, work_end = work.start.copy(), work.end.copy()
-    followed, released = np.full(work.start.size, RAN, np.int64), np.full(calls.start.size, RAN, np.int64)
-    many_streams = bool(work.stream.size and work.stream.max() > 0)
-    spent = np.cumsum(costs.stretch + costs.call)
-    anchor, earliest, lag = anchored(graph, costs)
-    edges, first = bounds.tolist(), graph.first[bounds].tolist()
-    heads = zip(*(values[bounds[:-1]].tolist() for values in (calls.before, calls.own, costs.stretch)), strict=True)
-    waits = (calls.kind[bounds[1:] - 1] == WAIT).tolist()
-    for number, (before, own, stretch) in enumerate(heads):
-        begin, end = edges[number], edges[number + 1]
-        now = (
-            int(call_end[before]) + stretch if before >= 0 else int(calls.start[begin] - calls.stretch[begin]) + stretch
-        )
-        if own >= 0:
-            now = max(now, int(call_end[own]))
-        ends = spent[begin:end] - (int(spent[begin]) - int(costs.call[begin]) - now)
-        call_end[begin:end] = ends
-        call_start[begin:end] = ends - costs.call[begin:end]
-        items = slice(first[number], first[number + 1])
-        if items.stop > items.start:
-            arrives = call_start[work.call[items]] + costs.latency_ns
-            if begin == anchor:
-                arrives = np.maximum(arrives, max(earliest, int(call_start[begin]) + lag))
-            for chosen in _by_stream(work.stream[items], items.start) if many_streams else (items,):
-                _run(
-                    graph,
-                    costs,
-                    arrives if chosen is items else arrives[chosen - items.start],
-                    chosen,
-                    work_end,
-                    followed,
-                )
-            work_start[items] = work_end[items] - costs.work[items]
-        if waits[number] and end - 1 not in costs.no_wait:
-            waited = calls.waited[calls.wait_from[end - 1] : calls.wait_from[end]]
-            if waited.size:
-                last = int(waited[work_end[waited].argmax()])
-                if work_end[last] + graph.return_ns > call_end[end - 1]:
-                    call_end[end - 1], released[end - 1] = work_end[last] + graph.return_ns, last
-    return Times(call_start, call_end, work_start, work_end, followed, released)
-
-
-def _by_stream(streams: Ints, offset: int) -> list[Ints]:
-    """The positions of a block's work, stream by stream."""
-    order = np.argsort(streams, kind="stable")
-    return np.split(order + offset, np.flatnonzero(np.diff(streams[order])) + 1)
-
-
-def _run(graph: Graph, costs: Costs, arrives: Ints, chosen: slice | Ints, work_end: Ints, followed: Ints) -> None:
-    """Runs work of one stream in its order: each begins when it has arrived and the one before it is done."""
-    work = graph.work
-    queued, after, gap, lasting = work.queued[chosen], work.after[chosen], costs.gap[chosen], costs.work[chosen]
-    if queued[0] < 0:
-        arrives = np.maximum(arrives, np.append(graph.held[work.stream[chosen][0]], arrives[1:]))
-    known = after >= 0
-    other = np.where(known, work_end[after], arrives)
-    ready = np.maximum(arrives, other)
-    total = np.cumsum(gap + lasting)
-    reach = np.maximum.accumulate(ready + lasting - total)
-    before = int(queued[0])
-    if before >= 0:
-        reach = np.maximum(reach, int(work_end[before]))
-    ends = total + reach
-    done = np.append(work_end[before] if before >= 0 else LONG_AGO, ends[:-1]) + gap
-    work_end[chosen] = ends
-    begin = ends - lasting
-    followed[chosen] = np.where(
-        begin <= arrives, RAN, np.where(known & (other > np.maximum(arrives, done)), after, queued)
-    )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HostPath(Struct, frozen=True, eq=False, weakref=True):
-    """The host's pieces of the critical path, cut where the innermost call changes."""
+    """The host's pieces of the critical path, cut where the innermost call changes, by their start."""
 
     row: Ints
     """Of the innermost call, or -1."""
@@ -45,11 +45,13 @@ def host_path(sel: Selection, model: Model) -> HostPath:
     scale = walked.ns[host] / np.maximum(calls.stretch[at], 1)
     spent = np.rint((inner.stop - inner.start) * scale[inner.owner]).astype(np.int64)
     called = walked.at[call]
+    start = np.append(inner.start, calls.start[called])
+    order = np.argsort(start, kind="stable")
     return HostPath(
-        np.append(inner.row, calls.row[called]),
-        np.append(inner.start, calls.start[called]),
-        np.append(inner.stop, calls.end[called]),
-        np.append(spent, walked.ns[call]),
+        np.append(inner.row, calls.row[called])[order],
+        start[order],
+        np.append(inner.stop, calls.end[called])[order],
+        np.append(spent, walked.ns[call])[order],
         max(len(np.unique(walked.step)), 1),
         int(walked.ns.sum()),
     )
