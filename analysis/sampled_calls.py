@@ -175,17 +175,24 @@ def located(trace: Trace, rows: Ints, when: Ints | None = None, ranges: pl.Serie
         ranges: the range of each, which is told where neither frame nor module is known.
 
     Returns:
-        The columns of `placed`, and `told`: ``train.py(45): step``, with the line that was sampled or else the
-        function's first; of backward work the forward's, and said so; null where no frame was recorded.
+        The columns of `placed`, and the line that was sampled in the frame; null of backward work.
     """
     start = np.append(trace.host["start"].to_numpy(), 0)[rows] if when is None else when
     table = placed(trace, rows, when, ranges)
     line = pl.when(~pl.col("backward")).then(pl.lit(_lines_in(trace, table["frame"].cast(pl.String), start)))
-    table = table.with_columns(line=line)
-    distinct = table.select("frame", "backward", "line").unique()
-    told = pl.Series("told", [_told(*row) for row in distinct.iter_rows()], dtype=pl.String)
-    distinct = distinct.with_columns(told)
-    return table.join(distinct, on=distinct.columns[:3], how="left", nulls_equal=True, maintain_order="left")
+    return table.with_columns(line=line)
+
+
+def told(there: pl.DataFrame) -> pl.Series:
+    """``train.py(45): step`` of each row that `located` returned; null where no frame was recorded.
+
+    The line is the one that was sampled, or else the function's first; of backward work the forward's, and said so.
+    """
+    table = there.select("frame", "backward", "line")
+    distinct = table.unique()
+    texts = pl.Series("told", [_told(*row) for row in distinct.iter_rows()], dtype=pl.String)
+    distinct = distinct.with_columns(texts)
+    return table.join(distinct, on=table.columns, how="left", nulls_equal=True, maintain_order="left")["told"]
 
 
 def _told(frame: str | None, backward: bool, line: int | None) -> str | None:
@@ -195,12 +202,12 @@ def _told(frame: str | None, backward: bool, line: int | None) -> str | None:
 
 
 def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
-    """Where the program's own code launched each device row, as `located` tells it."""
+    """Where the program's own code launched each device row, as `told`."""
     host = trace.host
     if host["stack"].null_count() == host.height and not of_kinds(host["kind"], "python").any():
         return pl.repeat(None, device.height, dtype=pl.String, eager=True)
     none = pl.repeat(None, device.height, dtype=pl.Categorical, eager=True)
-    return located(trace, launching_rows(device), ranges=none)["told"]
+    return told(located(trace, launching_rows(device), ranges=none))
 
 
 def path_by_line(sel: Selection, model: Model) -> dict[Frame, float | None]:

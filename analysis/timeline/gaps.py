@@ -15,7 +15,7 @@ from tracetui.analysis.dependencies.critical_path import path_lane, path_within
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import CAUSE, gaps
 from tracetui.analysis.kernels import operator_names
-from tracetui.analysis.sampled_calls import located
+from tracetui.analysis.sampled_calls import located, told
 from tracetui.analysis.selection import Selection, step_at
 from tracetui.parsers.nesting import LaneClock, nest
 
@@ -218,9 +218,11 @@ def gaps_by_cause(sel: Selection) -> pl.DataFrame:
     pieces = _pieces(trace, every, np.append(lanes_of(trace.host), 0)[np.maximum(launches, 0)])
     middle, row = ((pieces["begin"] + pieces["end"]) // 2).to_numpy(), pieces["row"].to_numpy()
     ranges = range_names(trace, np.where(row >= 0, row, launches[pieces["gap"].to_numpy()]), middle)
-    there = located(trace, row, middle, ranges).with_columns(pl.col(pl.Categorical).cast(pl.String))
+    there = located(trace, row, middle, ranges)
+    frame = pl.lit(told(there))
+    there = there.with_columns(pl.col(pl.Categorical).cast(pl.String))
     module = pl.when("backward").then(BACKWARD + pl.col("module")).otherwise("module")
-    scene = pl.coalesce("told", module)
+    scene = pl.coalesce(frame, module)
     found = pl.concat([pieces, there.drop("call")], how="horizontal").with_columns(
         host=pl.coalesce(scene, "range", "operator", pl.lit(UNRECORDED)), ns=pl.col("end") - pl.col("begin")
     )

@@ -18,7 +18,7 @@ from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.roofline.peaks import host_link_of
-from tracetui.analysis.sampled_calls import located
+from tracetui.analysis.sampled_calls import located, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,7 +206,7 @@ def _held_back(facts: Facts, rows: Ints) -> str:
     last = np.searchsorted(waits, mine) - 1  # of all threads: nothing else lies between it and the copies' launch
     mine, last = mine[last >= 0], waits[last[last >= 0]]
     last = last[calls.thread[last] == calls.thread[mine]]
-    at = located(facts.trace, calls.row[last])["told"].drop_nulls()
+    at = told(located(facts.trace, calls.row[last])).drop_nulls()
     if not at.len():
         return ""
     return (
