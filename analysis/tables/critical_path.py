@@ -60,10 +60,12 @@ GAPS = Table(
         Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True,
               about="share of all idle time of this GPU in scope"),
         Field("step", "Step", "count", width=5, priority=2, null=True, about="the step in which the gap begins"),
-        Field("host", "Host did", width=18, priority=0, flex=True, short="short_host", null=True,
-              about="the call with the most own time in the gap, on the thread that launched what ended it"),
-        Field("host_percent", "Did%", "percent", width=5, priority=1, null=True,
-              about="how much of the gap that call, or time in which nothing was recorded, took"),
+        Field("host", "Host was in", width=18, priority=0, flex=True, short="short_host", tail=True,
+              about="the innermost function of the program's own on the thread that launched what ended the gap, for "
+              "most of it: file, line (sampled, else the function's first), name; where none was recorded the module, "
+              "range or call"),
+        Field("host_percent", "In%", "percent", width=5, priority=1,
+              about="how much of the gap it was there"),
         Field("behind", "Ended by", width=16, priority=1, flex=True, null=True,
               about="the operator whose work ended the gap, else the call that launched it"),
         Field("launched_after_ns", "Launched", "delta", width=9, priority=3, null=True,
@@ -93,10 +95,7 @@ GAP_CAUSES = Table(
     "Gaps by cause",
     "causes",
     (
-        Field("host", "Host was in", width=20, priority=0, flex=True, short="short_host", tail=True,
-              about="the innermost function of the program's own on the thread that launched what ended the gap: file, "
-              "line (sampled, else the function's first), name; where none was recorded the module, range or call"),
-        replace(GAPS.field("cause"), hidden=False, priority=1),
+        replace(GAPS.field("host"), title="Cause, host was in", width=20),
         replace(GAPS.field("duration_ns"), about="idle time of whole GPUs while the host was in it"),
         replace(GAPS.field("percent"), about="share of all idle time in scope"),
         Field("gaps", "Gaps", "count", width=6, priority=1, about="how many it was in; one may be in several rows"),
