@@ -64,9 +64,11 @@ GAPS = Table(
               about="the innermost function of the program's own on the thread that launched what ended the gap, for "
               "most of it: file, line (sampled, else the function's first), name; where none was recorded the module, "
               "range or call"),
+        Field("call", "Mostly in", width=14, priority=1, flex=True, short="short_call", null=True,
+              about="what was called there for most of it"),
         Field("host_percent", "In%", "percent", width=5, priority=1,
               about="how much of the gap it was there"),
-        Field("behind", "Ended by", width=16, priority=1, flex=True, null=True,
+        Field("behind", "Ended by", width=16, priority=2, flex=True, null=True,
               about="the operator whose work ended the gap, else the call that launched it"),
         Field("launched_after_ns", "Launched", "delta", width=9, priority=3, null=True,
               about="the launch of that work, after the gap began; negative if before it"),
@@ -82,7 +84,7 @@ GAPS = Table(
         Field("at_ns", "At", "time", width=9, priority=3, about="when it begins, since the recording did"),
     ),
     data=(
-        "device", "step", "at_ns", "duration_ns", "percent", "cause", "host", "host_percent", "behind",
+        "device", "step", "at_ns", "duration_ns", "percent", "cause", "host", "call", "host_percent", "behind",
         "launched_after_ns", "next", "path", "path_percent",
     ),
     reports=("duration_ns", "percent", "step", "host_percent", "host", "behind", "path"),
@@ -95,12 +97,11 @@ GAP_CAUSES = Table(
     "Gaps by cause",
     "causes",
     (
-        replace(GAPS.field("host"), title="Cause, host was in", width=20),
+        replace(GAPS.field("host"), title="Cause, host was in", width=30, tail=False),
         replace(GAPS.field("duration_ns"), about="idle time of whole GPUs while the host was in it"),
         replace(GAPS.field("percent"), about="share of all idle time in scope"),
         Field("gaps", "Gaps", "count", width=6, priority=1, about="how many it was in; one may be in several rows"),
-        Field("call", "Mostly in", width=14, priority=2, flex=True, short="short_call", null=True,
-              about="what was called there for most of it"),
+        GAPS.field("call"),
         Field("longest_ns", "Longest", "time", priority=3, about="the longest of these gaps, which Enter shows"),
         replace(GAPS.field("at_ns"), priority=4, about="when that begins, since the recording did"),
     ),

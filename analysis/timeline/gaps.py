@@ -119,6 +119,7 @@ GAPS: dict[str, pl.DataType] = {
     "percent": pl.Float64(),
     "cause": CAUSE,
     "host": pl.String(),
+    "call": pl.String(),
     "host_percent": pl.Float64(),
     "behind": pl.String(),
     "launched_after_ns": pl.Int64(),
@@ -138,8 +139,8 @@ def longest_gaps(sel: Selection, model: Model | None = None) -> pl.DataFrame:
     Returns:
         A row per gap: device; step (its index; null outside of all steps); start (ns on the trace's clock) and at_ns
         (since the recording began); duration_ns; percent (of all idle time of this GPU in scope); cause (as of
-        `gpu.idle`); host (where the host was for most of it, as of `gaps_by_cause`) and host_percent (of the gap);
-        behind (the operator of what ended it, else the call that launched it; null where neither is known) and
+        `gpu.idle`); host and call (where the host was for most of it, as of `gaps_by_cause`) and host_percent (of the
+        gap); behind (the operator of what ended it, else the call that launched it; null where neither is known) and
         launched_after_ns (the launch, after the gap began; negative if before it); next (the work that ended it; null
         where the scope did); path and path_percent (what the critical path runs through for most of the gap, and for
         how much of it; null where the path is not known there).
@@ -157,7 +158,10 @@ def longest_gaps(sel: Selection, model: Model | None = None) -> pl.DataFrame:
     ended_by, launches = _ended_by(trace, longest)
     path = None if model is None else path_lane(sel, model)
     behind = _behind(sel, ended_by, launches)
-    was_in = _placed(trace, longest).group_by("gap", "host").agg(pl.col("ns").sum())
+    called = _placed(trace, longest).group_by("gap", "host", "operator").agg(pl.col("ns").sum())
+    called = called.sort("ns", "operator", descending=[True, False])
+    call = pl.col("operator").filter(pl.col("operator") != pl.col("host")).first()
+    was_in = called.group_by("gap", "host", maintain_order=True).agg(pl.col("ns").sum(), call=call)
     was_in = was_in.sort("gap", "ns", "host", descending=[False, True, False]).unique("gap", maintain_order=True)
     rows = []
     for number, (begin, lasting) in enumerate(longest.select("start", "duration_ns").iter_rows()):

@@ -124,9 +124,7 @@ def gap_causes_page(session: Session) -> Page:
         )
 
     frame = session.cached("gap causes", compute)
-    return Page.of(
-        GAP_CAUSES, frame, columns=filled(GAP_CAUSES.columns, frame), note=_idle(selection), empty=_NO_GAPS
-    )
+    return Page.of(GAP_CAUSES, frame, columns=filled(GAP_CAUSES.columns, frame), note=_idle(selection), empty=_NO_GAPS)
 
 
 def _idle(selection: Selection) -> str:
@@ -144,7 +142,10 @@ def gaps_page(session: Session) -> Page:
         return found.with_columns(
             pl.col("path").replace(RESOURCE_LABELS),
             pl.col("cause").cast(pl.String).replace(IDLE_WORDS),
-            short_host=pl.col("host").map_elements(short_function, return_dtype=pl.String),
+            *(
+                pl.col(name).map_elements(short_function, return_dtype=pl.String).name.prefix("short_")
+                for name in ("host", "call")
+            ),
             short_next=pl.col("next").map_elements(short_name, return_dtype=pl.String),
         )
 
