@@ -3,8 +3,8 @@
     python benchmarks/pages_in_browser.py --browser chromium --out pictures [RECORDING ...]
 
 For each report: what the browser complains of (its policy forbids whatever a page should not need), whether the page
-is wider than a narrow screen, whether every column sorts by value with unknown last, and pictures at 1280 and 400
-pixels, light and dark, beside a PDF. Exit code 1 if a check fails, 2 without a browser.
+is wider than a narrow screen, whether every column sorts by value with unknown last, and pictures at 1600, 900
+and 400 pixels, light and dark, beside a PDF. Exit code 1 if a check fails, 2 without a browser.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPORTS = {
     "sweep": ["sweep", str(SAMPLES / "topk_deit_sweep")],
 }
 SCHEMES = {"dark": 0, "light": 1}
-WIDTHS = (1280, 400)
+WIDTHS = (1600, 900, 400)
 PROBE = r"""
 <script>
 (function () {

@@ -182,6 +182,13 @@ def test_texts_are_looked_for_in_texts_and_words_of_status(
     assert kept_rows(filters.parse(part.typed), columns, frame) == expected
 
 
+def test_texts_are_looked_for_as_the_screen_shortens_them_too() -> None:
+    columns = [Field("name", "Kernel", short="short_name")]
+    names = {"name": ["void at::elementwise_kernel<4>()", "void gemm()"], "short_name": ["elementwise: copy", "gemm"]}
+    for typed, kept in (("/^elem.*copy/", [0]), ('"elementwise: copy"', [0]), ("/^void/", [0, 1]), ("!/^gemm/", [0])):
+        assert kept_rows(filters.parse(typed), columns, pl.DataFrame(names)) == kept
+
+
 # numbers
 
 TITLES = ("Calls", "GPU%", "GPU", "Own time", "%", "Mean")

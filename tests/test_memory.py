@@ -15,8 +15,8 @@ from snapshot_file import FRAMES, SEGMENT, START, Allocator, churn, snapshot, wr
 
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER, NO_STACK, compiled, own_and_library
-from tracetui.analysis.memory.peak import columns, curve, curve_points, holders, holding, memory, peak
-from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
+from tracetui.analysis.memory.peak import Peak, columns, curve, curve_points, holders, holding, memory, peak
+from tracetui.analysis.memory.segments import blocks, end_state, ooms, peak_fragmentation, segments
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.app.cli import main as cli
 from tracetui.parsers import open_path
@@ -157,6 +157,50 @@ def test_fragmentation_and_segments_of_the_recording(recording):
     inside = blocks(sel, 0, busy["address"])
     assert inside["bytes"].to_list() == [b["size"] for b in busy["blocks"]]
     assert set(inside["state"]) == {"in use", "free"}
+
+
+def free_blocks(found: dict[str, Any], device: int, moment: int) -> list[int]:
+    """Sizes of the free pieces of a device's segments at a moment, ns, going back event by event byte by byte."""
+    held = {s["address"]: s["total_size"] for s in found["segments"] if s["device"] == device}
+    used = {
+        b["address"]: b["size"]
+        for s in found["segments"]
+        if s["device"] == device
+        for b in s["blocks"]
+        if b["state"] == "active_allocated"
+    }
+    for entry in reversed([e for e in found["device_traces"][device] if e["time_us"] > moment]):
+        match entry["action"]:
+            case "alloc":
+                del used[entry["addr"]]
+            case "free_requested":
+                used[entry["addr"]] = entry["size"]
+            case "segment_alloc":
+                del held[entry["addr"]]
+            case "segment_free":
+                held[entry["addr"]] = entry["size"]
+    pieces = []
+    for first, size in held.items():
+        at = first
+        for address in sorted(a for a in used if first <= a < first + size):
+            pieces.append(address - at)
+            at = address + used[address]
+        pieces.append(first + size - at)
+    return pieces
+
+
+def test_fragmentation_at_the_peak(recording):
+    sel = select(recording(GPT))
+    most = peak(sel)
+    found = pickle.loads(gzip.decompress(recorded(GPT).read_bytes()))
+    free = free_blocks(found, 0, most.time // 1000)
+    assert sum(free) == most.reserved - most.allocated
+    assert peak_fragmentation(sel, most) == pytest.approx(100 * (1 - max(free) / sum(free)))
+    # at the end nothing is to be undone
+    end = end_state(sel)
+    last = Peak(most.device_type, 0, sel.trace.memory.height - 1, None, end.allocated_bytes, end.reserved_bytes)
+    assert peak_fragmentation(sel, last) == end.fragmentation_percent
+    assert peak_fragmentation(sel, Peak(most.device_type, 0, most.row, None, most.allocated, most.reserved + 1)) is None
 
 
 def test_blocks_that_wait_for_a_stream(tmp_path):

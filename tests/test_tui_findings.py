@@ -197,13 +197,16 @@ async def test_what_was_set_aside_says_why_and_who_abstained_what_is_missing(sai
         assert lines(app)[4].startswith(">x invalid")
         assert "v table 1/3" in lines(app)[-1]
         await press(pilot, "v")
-        assert [row["by"] for row in rows(app)] == ["V9", "K14", "silenced: not ours to mend"]
-        assert "V9 refutes what it rests on" in screen_text(app)
-        await press(pilot, "down")
-        assert "K14: it would gain less than 2 % of the step" in screen_text(app)
-        await press(pilot, "down", "enter")
+        assert [row["by"] for row in rows(app)] == ["silenced: not ours to mend", "V9", "K14"]
         assert "Silenced: not ours to mend (x restores it)" in screen_text(app)
-        await press(pilot, "escape", "v")
+        await press(pilot, "down", "enter")
+        assert "V9 refutes what it rests on" in screen_text(app)
+        await press(pilot, "escape", "down")
+        assert "K14: it would gain less than 2 % of the step" in screen_text(app)
+        await press(pilot, "x")
+        assert "set aside already" in lines(app)[-1]
+        await press(pilot, "v")
+        assert "v table 3/3" in lines(app)[-1]
         assert "the machine's state" in lines(app)[4]
         if "T1" in all_rules():
             assert f"T1 {all_rules()['T1'].title}" in screen_text(app)

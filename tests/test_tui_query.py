@@ -44,6 +44,8 @@ def test_words_are_completed() -> None:
     assert completed("select h.dura", " from host h") == ("tion", "")
     assert completed("select x from host where forward_mod") == ("", completed("")[1])
     assert completed("")[1].startswith("frames: steps host")
+    assert "device.launch = host.row" in completed("select * from device join host on ")[1]
+    assert completed("select * from device join host on device.laun")[0] == "ch"
 
 
 def test_a_result_as_a_table() -> None:

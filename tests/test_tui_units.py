@@ -251,9 +251,9 @@ async def test_at_60_columns_the_diff_keeps_its_margin_and_what_the_difference_i
         header = screen_text(app).splitlines()[0]
         assert header.startswith(" A(a) vim_tiny")
         assert all(name in header for name in ("p32_bs4   B(b) vim_tiny", "p16_bs4 "))
-        assert title(app).startswith(" Kernels, per step  step +12.6 %, within noise  ")
+        assert title(app).startswith(" Kernels, per step  step +12.6 %, may be chance  ")
         await press(pilot, *"vvvvv")
-        assert title(app).startswith(" Step  step +12.6 %, within noise  ")
+        assert title(app).startswith(" Step  step +12.6 %, may be chance  ")
         above = screen_text(app).splitlines()[3:5]
         assert above[1].strip()  # two lines
         assert all(line.startswith(" ") and len(line) < 60 for line in above)

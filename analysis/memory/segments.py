@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.memory.owners import own_and_library
+from tracetui.analysis.memory.peak import Peak, allocations, of_memory
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
@@ -117,6 +119,37 @@ def end_state(sel: Selection) -> EndState:
 def _says_so(sel: Selection) -> bool:
     """Whether the file has a list of segments, even an empty one."""
     return not any("end state" in note.reason or "segments of the driver" in note.reason for note in sel.trace.notes)
+
+
+def peak_fragmentation(sel: Selection, at: Peak | None) -> float | None:
+    """What of the free memory no single allocation could get at the peak, as `EndState.fragmentation_percent`.
+
+    The segments held then are those of the end without what was taken from the driver since, and with what was given
+    back. None where these or the allocations do not add up to what the recording says of the peak, and where segments
+    grow in place. A block that only a stream still used counts as free.
+    """
+    if at is None or not at.reserved:
+        return None
+    memory = sel.trace.memory.with_row_index("row").filter(of_memory(at.device_type, at.device))
+    held = dict(memory.filter(pl.col("action") == "segment").select("address", "bytes").iter_rows())
+    since = memory.filter((pl.col("row") > at.row) & pl.col("action").cast(pl.String).str.starts_with("segment_"))
+    for action, address, size in reversed(since.select("action", "address", "bytes").rows()):
+        if action == "segment_alloc":
+            held.pop(address, None)
+        elif action == "segment_free":
+            held[address] = abs(size)
+        else:
+            return None
+    blocks = allocations(sel.trace, at.device_type, at.device)
+    there = blocks.held_at(at.row)
+    begin = sel.trace.memory["address"].gather(blocks.row[there]).to_numpy()
+    if (sum(held.values()), int(blocks.bytes[there].sum())) != (at.reserved, at.allocated):
+        return None
+    # segments are disjoint: in order, each end of a block is followed by the beginning of the next, or their segment's
+    first, size = np.array(list(held)), np.array(list(held.values()))
+    starts = np.sort(np.concatenate((first, begin + blocks.bytes[there])))
+    free = np.sort(np.concatenate((begin, first + size))) - starts
+    return 100 * (1 - int(free.max()) / int(free.sum())) if free.sum() and free.min() >= 0 else None
 
 
 def ooms(sel: Selection) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 from tracetui.analysis.base.json_values import filled, known, us
 from tracetui.analysis.memory.lifetime import growth, long_lived
 from tracetui.analysis.memory.peak import By, curve, curve_points, holders, memory, peak
-from tracetui.analysis.memory.segments import EndState, end_state, ooms
+from tracetui.analysis.memory.segments import EndState, end_state, ooms, peak_fragmentation
 from tracetui.analysis.report.model import Memory, MemoryPeak, MemoryPoint, Row, Segments
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.memory import HOLDERS, LONG_LIVED, OUT_OF_MEMORY, STEPS
@@ -38,6 +38,7 @@ def memory_section(sel: Selection, limit: int | None) -> Memory:
         peak_time_us=_since(sel, None if most is None else most.time),
         peaks=[MemoryPeak(**row) for row in rows(peaks.peaks.rename(_BYTES, strict=False), PEAKS)],
         unused_percent=None if most is None else known(most.unused_percent),
+        peak_fragmentation_percent=known(peak_fragmentation(sel, most)),
         end_allocated_bytes=allocated if end.allocated_bytes is None else end.allocated_bytes,
         end_reserved_bytes=reserved if end.reserved_bytes is None else end.reserved_bytes,
         fragmentation_percent=None if end.fragmentation_percent is None else known(end.fragmentation_percent),

@@ -297,6 +297,9 @@ class Memory(Struct, frozen=True, kw_only=True):
     peak_time_us: float | None
     peaks: list[MemoryPeak]
     unused_percent: Annotated[float | None, share_of("what the allocator held from the driver at the peak")]
+    peak_fragmentation_percent: Annotated[
+        float | None, share_of("the free bytes that it held at the peak: outside of the largest block")
+    ]
     end_allocated_bytes: int | None
     end_reserved_bytes: int | None
     fragmentation_percent: Annotated[

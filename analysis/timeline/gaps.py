@@ -119,6 +119,7 @@ GAPS: dict[str, pl.DataType] = {
     "percent": pl.Float64(),
     "cause": CAUSE,
     "host": pl.String(),
+    "call": pl.String(),
     "host_percent": pl.Float64(),
     "behind": pl.String(),
     "launched_after_ns": pl.Int64(),
@@ -138,12 +139,11 @@ def longest_gaps(sel: Selection, model: Model | None = None) -> pl.DataFrame:
     Returns:
         A row per gap: device; step (its index; null outside of all steps); start (ns on the trace's clock) and at_ns
         (since the recording began); duration_ns; percent (of all idle time of this GPU in scope); cause (as of
-        `gpu.idle`); host (the call with the most own time in it, or `UNRECORDED`, on the thread that launched
-        what ended it; null where no thread is known) and host_percent (of the gap); behind (the operator of what ended
-        it, else the call that launched it; null where neither is known) and launched_after_ns (the launch, after the
-        gap began; negative if before it); next (the work that ended it; null where the scope did); path and
-        path_percent (what the critical path runs through for most of the gap, and for how much of it; null where the
-        path is not known there).
+        `gpu.idle`); host and call (where the host was for most of it, as of `gaps_by_cause`) and host_percent (of the
+        gap); behind (the operator of what ended it, else the call that launched it; null where neither is known) and
+        launched_after_ns (the launch, after the gap began; negative if before it); next (the work that ended it; null
+        where the scope did); path and path_percent (what the critical path runs through for most of the gap, and for
+        how much of it; null where the path is not known there).
     """
     sel = sel.recorded
     every = gaps(sel).filter(pl.col("stream").is_null())
@@ -158,16 +158,17 @@ def longest_gaps(sel: Selection, model: Model | None = None) -> pl.DataFrame:
     ended_by, launches = _ended_by(trace, longest)
     path = None if model is None else path_lane(sel, model)
     behind = _behind(sel, ended_by, launches)
-    threads: dict[int, ThreadCalls] = {}
+    called = _placed(trace, longest).group_by("gap", "host", "operator").agg(pl.col("ns").sum())
+    called = called.sort("ns", "operator", descending=[True, False])
+    call = pl.col("operator").filter(pl.col("operator") != pl.col("host")).first()
+    was_in = called.group_by("gap", "host", maintain_order=True).agg(pl.col("ns").sum(), call=call)
+    was_in = was_in.sort("gap", "ns", "host", descending=[False, True, False]).unique("gap", maintain_order=True)
     rows = []
     for number, (begin, lasting) in enumerate(longest.select("start", "duration_ns").iter_rows()):
         launch, work = int(launches[number]), int(ended_by[number])
-        did = _own_times(trace, launch, begin, begin + lasting, threads)
         through = [] if path is None else path_within(path, begin, begin + lasting).head(1).rows()
         rows.append(
             {
-                "host": did[0] if did else None,
-                "host_percent": 100 * did[1] / lasting if did else None,
                 "behind": behind[number],
                 "launched_after_ns": int(trace.host["start"][launch]) - begin if launch != NONE else None,
                 "next": str(trace.device["name"][work]) if work != NONE else None,
@@ -175,13 +176,16 @@ def longest_gaps(sel: Selection, model: Model | None = None) -> pl.DataFrame:
                 "path_percent": 100 * through[0][2] / lasting if through else None,
             }
         )
-    found = pl.concat([longest, pl.DataFrame(rows, schema_overrides=GAPS)], how="horizontal")
+    found = pl.concat([longest, was_in, pl.DataFrame(rows, schema_overrides=GAPS)], how="horizontal")
     return found.with_columns(
-        at_ns=pl.col("start") - (window[0] if window else 0), step=step_at(sel.steps.sort("start"), start)
+        host_percent=100 * pl.col("ns") / pl.col("duration_ns"),
+        at_ns=pl.col("start") - (window[0] if window else 0),
+        step=step_at(sel.steps.sort("start"), start),
     ).select(pl.col(name).cast(dtype) for name, dtype in GAPS.items())
 
 
 CAUSES: dict[str, pl.DataType] = {
+    "depth": pl.Int64(),
     "cause": CAUSE,
     "host": pl.String(),
     "duration_ns": pl.Int64(),
@@ -199,20 +203,54 @@ def gaps_by_cause(sel: Selection) -> pl.DataFrame:
     """All gaps of whole GPUs in scope by their cause and by where in the program the host was, the most time first.
 
     The host is the thread that launched what ended a gap. A gap in which it was in several places is divided among
-    them, so that the rows add up to all idle time.
+    them, so that the places of a cause add up to it, and the causes to all idle time.
 
     Returns:
-        cause (as of `gpu.idle`); host (the innermost frame of the program's own, with its line where samples tell it;
-        where none was recorded the module, else the range, else the call; or `UNRECORDED`); duration_ns; percent (of
-        all idle time in scope); gaps (how many); call (what the frame called for most of it); longest_ns, start (ns on
-        the trace's clock), at_ns (since the recording began) and device of the longest of these gaps, which the host
-        may have been in for a part.
+        A row for each cause (depth 0), followed by its places (depth 1): cause (as of `gpu.idle`); host (the innermost
+        frame of the program's own, with its line where samples tell it; where none was recorded the module, else the
+        range, else the call; or `UNRECORDED`; null at depth 0); duration_ns; percent (of all idle time in scope); gaps
+        (how many); call (what the frame called for most of it); longest_ns, start (ns on the trace's clock), at_ns
+        (since the recording began) and device of the longest of these gaps, which the host may have been in for a part.
     """
     sel = sel.recorded
     every = gaps(sel).filter(pl.col("stream").is_null())
     trace, window = sel.trace, sel.trace.info.window
     if not every.height:
         return pl.DataFrame(schema=CAUSES)
+    found = _placed(trace, every).join(every.drop("stream").with_row_index("gap"), on="gap", maintain_order="left")
+    by = ["cause", "host"]
+    mostly = found.filter(pl.col("operator") != pl.col("host")).group_by(*by, "operator").agg(pl.col("ns").sum())
+    mostly = mostly.sort("ns", "operator", descending=[True, False]).unique(by, keep="first", maintain_order=True)
+    found = found.sort("duration_ns", "start", descending=[True, False])
+    sums = (
+        pl.col("ns").sum(), pl.col("start", "device").first(), pl.col("gap").n_unique().alias("gaps"),
+        pl.col("duration_ns").first().alias("longest_ns"),
+    )  # fmt: skip
+    causes, places = (found.group_by(key, maintain_order=True).agg(sums) for key in ("cause", by))
+    places = places.join(mostly.select(*by, call="operator"), on=by, how="left", maintain_order="left")
+    rows = pl.concat([causes.with_columns(depth=0), places.with_columns(depth=1)], how="diagonal")
+    return (
+        rows.with_columns(
+            duration_ns="ns",
+            percent=100 * pl.col("ns") / every["duration_ns"].sum(),
+            at_ns=pl.col("start") - (window[0] if window else 0),
+            of_cause=pl.col("ns").max().over("cause"),
+        )
+        .sort("of_cause", "cause", "depth", "ns", "host", descending=[True, False, False, True, False])
+        .select(pl.col(name).cast(dtype) for name, dtype in CAUSES.items())
+    )
+
+
+def _placed(trace: Trace, every: pl.DataFrame) -> pl.DataFrame:
+    """Gaps in pieces, each with where the host was and what it called there.
+
+    Args:
+        trace: the recording.
+        every: the gaps.
+
+    Returns:
+        gap (its number), ns (of the piece), host (as of `gaps_by_cause`), operator.
+    """
     launches = _ended_by(trace, every)[1]
     # where no launch is known, the first thread; a recording without calls has none
     pieces = _pieces(trace, every, np.append(lanes_of(trace.host), 0)[np.maximum(launches, 0)])
@@ -222,30 +260,9 @@ def gaps_by_cause(sel: Selection) -> pl.DataFrame:
     frame = pl.lit(told(there))
     there = there.with_columns(pl.col(pl.Categorical).cast(pl.String))
     module = pl.when("backward").then(BACKWARD + pl.col("module")).otherwise("module")
-    scene = pl.coalesce(frame, module)
-    found = pl.concat([pieces, there.drop("call")], how="horizontal").with_columns(
-        host=pl.coalesce(scene, "range", "operator", pl.lit(UNRECORDED)), ns=pl.col("end") - pl.col("begin")
-    )
-    found = found.join(every.drop("stream").with_row_index("gap"), on="gap", maintain_order="left")
-    by = ["cause", "host"]
-    mostly = found.filter(pl.col("operator") != pl.col("host")).group_by(*by, "operator").agg(pl.col("ns").sum())
-    mostly = mostly.sort("ns", "operator", descending=[True, False]).unique(by, keep="first", maintain_order=True)
-    found = found.sort("duration_ns", "start", descending=[True, False])
-    total = int(every["duration_ns"].sum())
-    return (
-        found.group_by(by, maintain_order=True)
-        .agg(
-            pl.col("ns").sum(), pl.col("start", "device").first(), gaps=pl.col("gap").n_unique(),
-            longest_ns=pl.col("duration_ns").first(),
-        )
-        .join(mostly.select(*by, call="operator"), on=by, how="left", maintain_order="left")
-        .with_columns(
-            duration_ns="ns", percent=100 * pl.col("ns") / total,
-            at_ns=pl.col("start") - (window[0] if window else 0),
-        )
-        .sort("duration_ns", "cause", "host", descending=[True, False, False])
-        .select(pl.col(name).cast(dtype) for name, dtype in CAUSES.items())
-    )  # fmt: skip
+    host = pl.coalesce(frame, module, "range", "operator", pl.lit(UNRECORDED))
+    placed = pl.concat([pieces, there.drop("call")], how="horizontal")
+    return placed.select("gap", "operator", host=host, ns=pl.col("end") - pl.col("begin"))
 
 
 def _pieces(trace: Trace, every: pl.DataFrame, lane: Ints) -> pl.DataFrame:
@@ -320,18 +337,3 @@ def _behind(sel: Selection, ended_by: Ints, launches: Ints) -> list[str | None]:
         launch = int(launches[place])
         behind[place] = operator or (str(sel.trace.host["name"][launch]) if launch != NONE else None)
     return behind
-
-
-def _own_times(
-    trace: Trace, launch: int, begin: int, end: int, threads: dict[int, ThreadCalls]
-) -> tuple[str, int] | None:
-    """The call with the most own time on the thread of a launch, else on the first thread; None without threads."""
-    host = trace.host
-    if not host.height:
-        return None
-    row = launch if launch != NONE else 0
-    lane = int(lanes_of(host)[row])
-    if lane not in threads:
-        threads[lane] = calls_of_thread(host, row)
-    times = threads[lane].own_times(begin, end)
-    return times[0] if times else None

@@ -51,7 +51,7 @@ _DECLARED: tuple[Command, ...] = (
             footer="open", rank=10),
     Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view",
             rank=11, palette=False),
-    Command("go.gaps", "H", "H", "The longest gaps of the GPU: what the host did, what ended them", "Go", "gaps", "app",
+    Command("go.gaps", "H", "H", "Why the GPU is idle: gaps by cause and by where the host was", "Go", "gaps", "app",
             rank=44),
     Command("go.return", "ctrl+o", "Ctrl+O", "Back to the previous place: tab, depth, filter, run", "Go", "come_back",
             "app", rank=12),
@@ -285,7 +285,7 @@ def key(id: str) -> str:
 def bindings(where: str) -> list[BindingType]:
     """Returns the bindings of one kind of widget with their default keys; Textual replaces them by the user's own."""
     return [
-        Binding(c.keys or UNBOUND, c.action, c.title, show=False, id=c.id, priority=c.action.startswith("next_tab"))
+        Binding(c.keys or UNBOUND, c.action, c.title, show=False, id=c.id, priority=c.action.startswith("next_tab("))
         for c in DEFAULTS
         if c.where == where
     ]

@@ -39,8 +39,9 @@ def completed(before: str, behind: str = "") -> tuple[str, str]:
 
     Returns:
         The letters that all candidates share; the candidates in a line, which is empty where there is one or none.
+        Behind ``on``, what rows of two tables have in common.
     """
-    from tracetui.analysis.query.frames import ABOUT, frames
+    from tracetui.analysis.query.frames import ABOUT, JOINS, frames
 
     sources = frames()
     match = _WORD.search(before)
@@ -51,6 +52,8 @@ def completed(before: str, behind: str = "") -> tuple[str, str]:
     names = columns if qualified else [*columns, *sources]
     if not word and not qualified and not named:
         return "", frames_line()
+    if named and re.search(r"\bon\s+$", before, re.IGNORECASE):
+        return "", " · ".join(JOINS)
     if not word and not qualified:
         names = columns
     candidates = [name for name in dict.fromkeys(names) if name.startswith(word)]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 EXAMPLE_WIDTH = 200
 NARROW = 72
+LEAST_LEFT = 20
+"""Columns that the names of the runs keep."""
 
 
 def header_left(session: Session, own: Own, width: int) -> Text:
@@ -66,12 +68,15 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own, width: 
         width: columns of the terminal; below `NARROW` tools have their short names.
     """
     parts: list[str] = []
+    least: list[str] = []
+    """What goes first where there is no room."""
     if "a" in session.runs:
         parts += [f"{letter}: {share}" for letter, share in loading.items()][:1]
     if "a" in session.runs:
         run = session.runs["a"]
         if len(session.open) > len(session.sides):
             parts.append(f"{len(session.sides)} of {len(session.open)} runs ({commands.key('run.list')})")
+            least.append(parts[-1])
         if run.summaries_in is not None:
             parts.append(f"summaries of {rank_words(run)}")
         elif len(run.ranks) > 1:
@@ -79,6 +84,7 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own, width: 
         if len(session.kinds) > 1:
             words = WORDS[session.trace().info.kind]
             parts.append(f"{words.label if width >= NARROW else words.short} (S)")
+            least.insert(0, parts[-1])
         if session.range_words:
             parts.append(f"{session.range_words} ({commands.key('timeline.back')})")
         if session.partial:
@@ -87,6 +93,8 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own, width: 
         notes += 0 if run.manifest is None else len(run.manifest.power.notes)
         if notes:
             parts.append(f"{notes} note{'s' if notes > 1 else ''} ({commands.key('app.notes')})")
+    while least and cell_width(" · ".join(parts)) > width - LEAST_LEFT:
+        parts.remove(least.pop(0))
     return Text(own(" · ".join(parts) + " "), "bold" if session.partial or session.range_words else "")
 
 

@@ -133,7 +133,9 @@ def _comparison(found: re.Match[str]) -> Comparison:
 
 
 def _texts(columns: Sequence[Field], frame: pl.DataFrame) -> list[str]:
-    return [column.name for column in columns if column.kind in ("text", "status") and column.name in frame.columns]
+    """The texts of a row as they are recorded, and as the screen shortens them."""
+    texts = [column for column in columns if column.kind in ("text", "status")]
+    return [name for column in texts for name in (column.name, column.short) if name in frame.columns]
 
 
 def _text_condition(match: Match, columns: Sequence[Field], frame: pl.DataFrame) -> pl.Expr:

@@ -325,7 +325,7 @@ class CountersView(TableView):
             NCU_RULES,
             self.session.cached("counter_rules", work),
             columns=self._columns(NCU_RULES),
-            note=note,
+            note=f"{NCU_RULES.base} · {note}",
             empty=(
                 "No rules in this file.\n\nThe raw page has none: print the details page of the same report with\n\n"
                 "ncu --import REPORT.ncu-rep --csv --page details > details.csv"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_ns, format_percent
+from tracetui.analysis.base.number_format import format_ns, format_percent, format_signed_ns
 from tracetui.analysis.compare.comparable import Comparable, comparable
 from tracetui.analysis.compare.compared_passes import RECORDED
 from tracetui.analysis.compare.diff import PART_WORDS, Diff, diff, kernels_inside
@@ -119,17 +119,17 @@ class DiffView(CountedView):
             )
         else:
             frame = getattr(result, kind)
-            line = _step_line(result, noise=False)
+            line = _step_line(result)
             page = self._compared(kind, kind.capitalize(), frame, line, result.steps_of(kind))
-            return replace(page, brief=_step_line(result, noise=False, brief=True))
+            return replace(page, brief=_step_line(result, brief=True))
         # reports of Nsight Compute hold single launches
         of_launches = all(session.trace(side).info.kind == "ncu" for side in ("a", "b"))
         return Page.of(
             LAYOUTS[kind],
             frame,
             unit="per step" if kind == "waterfall" and (self.has_steps or not of_launches) else "",
-            note=_step_line(result, noise=kind == "step"),
-            brief=_step_line(result, noise=False, brief=True),
+            note=_step_line(result, interval_too=kind == "step"),
+            brief=_step_line(result, brief=True),
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
         )
 
@@ -314,7 +314,7 @@ def _nothing_in_both(what: str, kind: str) -> str:
     return f"Neither run has anything to compare here. About A:\n\n{nothing(what, kind)}"
 
 
-def _step_line(result: Diff, *, noise: bool, brief: bool = False) -> str:
+def _step_line(result: Diff, *, interval_too: bool = False, brief: bool = False) -> str:
     """The difference in step time; of a `brief` line only the difference itself."""
     step = result.step
     if step.a_ns is None and step.b_ns is None:
@@ -328,8 +328,9 @@ def _step_line(result: Diff, *, noise: bool, brief: bool = False) -> str:
     line = f"{times}{format_percent(step.median_delta_percent, signed=True)}"
     if step.beyond_noise is None:
         return line
-    line += ", in these runs" if step.beyond_noise else ", within noise"
-    return f"{line} ±{format_ns(step.median_noise_ns)}" if noise else line
+    line += ", in these runs" if step.beyond_noise else ", may be chance"
+    interval = " to ".join(format_signed_ns(ns) for ns in (step.low_ns, step.high_ns))
+    return f"{line}: 95 % interval {interval}" if interval_too else line
 
 
 def _seen(result: Diff) -> str:

@@ -334,6 +334,7 @@ class FindingsView(TableView):
 def _list_page(findings: Findings, base: str) -> Page:
     checked, aside = len(findings.checked), len(findings.suppressed) + len(findings.silenced)
     counts = looked(checked, len(findings.abstained), aside)
+    silenced = f"{len(findings.silenced)} silenced ({commands.key('table.next')})"
     more = "\n\nv shows what was set aside, and what each of the others would need."
     return _Page(
         id="findings",
@@ -341,7 +342,7 @@ def _list_page(findings: Findings, base: str) -> Page:
         frame=_frame(findings.found),
         columns=FINDINGS.columns,
         noun="findings",
-        note=f"{base} · {len(findings.silenced)} silenced" if findings.silenced else base,
+        note=f"{base} · {silenced}" if findings.silenced else base,
         empty=f"Nothing found: {counts}.{more if aside or findings.abstained else ''}",
         inside="evidence",
         key="name",
@@ -360,8 +361,8 @@ def _tried_page(session: Session) -> Page:
 
 
 def _aside_page(findings: Findings) -> Page:
-    away = [*findings.suppressed, *findings.silenced]
-    by = [each.by for each in findings.suppressed] + [f"silenced: {each.by}" for each in findings.silenced]
+    away = [*findings.silenced, *findings.suppressed]
+    by = [f"silenced: {each.by}" for each in findings.silenced] + [each.by for each in findings.suppressed]
     rows = judged(findings)
     return _Page(
         id="findings_aside",
@@ -369,11 +370,11 @@ def _aside_page(findings: Findings) -> Page:
         frame=_frame([each.finding for each in away]).with_columns(pl.Series("by", by, pl.String)),
         columns=SET_ASIDE.columns,
         noun="findings set aside",
-        note="refuted, too little to gain, said by the headline, nothing to do about, or silenced",
+        note="silenced, refuted, too little to gain, said by the headline, or nothing to do about",
         empty="Nothing was set aside: no finding rests on what a validity rule refutes, and none is silenced.",
         inside="evidence",
         key="name",
-        findings=(*rows.findings_suppressed, *rows.findings_silenced),
+        findings=(*rows.findings_silenced, *rows.findings_suppressed),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_ns, format_percent
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.gpu.idle import IDLE_WORDS, gaps
@@ -116,24 +116,21 @@ def gap_causes_page(session: Session) -> Page:
 
     def compute() -> pl.DataFrame:
         return gaps_by_cause(selection).with_columns(
-            pl.col("cause").cast(pl.String).replace(IDLE_WORDS),
-            short_host=pl.col("host").map_elements(short_function, return_dtype=pl.String),
+            short_host=pl.coalesce(
+                pl.col("host").map_elements(short_function, return_dtype=pl.String),
+                pl.col("cause").cast(pl.String).replace(IDLE_WORDS),
+            ),
             short_call=pl.col("call").map_elements(short_function, return_dtype=pl.String),
         )
 
     frame = session.cached("gap causes", compute)
-    columns = tuple(field for field in filled(GAP_CAUSES.columns, frame) if field.name != "device")
-    return Page.of(GAP_CAUSES, frame, columns=columns, note=_idle_shares(selection), empty=_NO_GAPS)
+    return Page.of(GAP_CAUSES, frame, columns=filled(GAP_CAUSES.columns, frame), note=_idle(selection), empty=_NO_GAPS)
 
 
-def _idle_shares(selection: Selection) -> str:
-    """``% of 151.9 ms idle as recorded · host wait 96.7 %, kernel wait 3.27 % · steps 1-3``."""
-    whole_gpus = gaps(selection.recorded).filter(pl.col("stream").is_null())
-    ns = dict(whole_gpus.group_by("cause").agg(pl.col("duration_ns").sum()).iter_rows())
-    whole = sum(ns.values())
-    parts = (f"{words} {format_percent(100 * ns[cause] / whole)}" for cause, words in IDLE_WORDS.items() if cause in ns)
-    base = f"% of {format_ns(whole)} idle as recorded · {', '.join(parts)} · " if whole else ""
-    return base + selection.describe()
+def _idle(selection: Selection) -> str:
+    """``% of 151.9 ms idle as recorded · steps 1-3``."""
+    ns = gaps(selection.recorded).filter(pl.col("stream").is_null())["duration_ns"].sum()
+    return f"% of {format_ns(ns)} idle as recorded · {selection.describe()}"
 
 
 def gaps_page(session: Session) -> Page:
@@ -145,7 +142,10 @@ def gaps_page(session: Session) -> Page:
         return found.with_columns(
             pl.col("path").replace(RESOURCE_LABELS),
             pl.col("cause").cast(pl.String).replace(IDLE_WORDS),
-            short_host=pl.col("host").map_elements(short_function, return_dtype=pl.String),
+            *(
+                pl.col(name).map_elements(short_function, return_dtype=pl.String).name.prefix("short_")
+                for name in ("host", "call")
+            ),
             short_next=pl.col("next").map_elements(short_name, return_dtype=pl.String),
         )
 
@@ -156,7 +156,7 @@ def gaps_page(session: Session) -> Page:
         GAPS,
         frame,
         columns=columns,
-        note=_idle_shares(selection),
+        note=_idle(selection),
         empty=_NO_GAPS if selection.trace.has_timeline else WORDS[selection.trace.info.kind].no_timeline,
     )
 

@@ -12,7 +12,7 @@ from tracetui.analysis.base.number_format import format_bytes, format_ns, format
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER
 from tracetui.analysis.memory.peak import ROUNDING, By, Peak, columns, curve, holders, holding, memory, peak
-from tracetui.analysis.memory.segments import EndState, blocks, end_state, ooms, segments
+from tracetui.analysis.memory.segments import EndState, blocks, end_state, ooms, peak_fragmentation, segments
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tables.memory import (
     ALLOCATIONS,
@@ -54,6 +54,8 @@ class Picture:
     """Start and duration, ns."""
     peaks: pl.DataFrame | None = None
     """`analysis.memory.peak.Memory.peaks`: of every memory."""
+    fragmentation: float | None = None
+    """At the peak."""
 
 
 def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = False) -> list[str]:
@@ -106,6 +108,8 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
         if peak.time is not None and picture.window is not None:
             text += f" at {format_ns(peak.time - picture.window[0], ascii=ascii)}"
         parts.append(text)
+    if picture.fragmentation is not None:
+        parts.append(f"fragmentation then {format_percent(picture.fragmentation)}")
     parts += _others(picture)
     if end.allocated_bytes is not None:
         text = f"end {format_bytes(end.allocated_bytes)} allocated"
@@ -228,6 +232,7 @@ class MemoryView(TableView):
             cached(("memory_curve", sel.trace.source.path), lambda: curve(sel, most)),
             _window(sel),
             cached(("memory_peaks", sel.trace.source.path), lambda: memory(sel)).peaks,
+            cached(("memory_free", sel.trace.source.path), lambda: peak_fragmentation(sel, most)),
         )
         return self._page(self.kind, sel, most)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 PAGE = "query"
 _KERNELS = frozenset({"device", "kernels"})
 """Frames whose names are those of kernels."""
+_JOINS = f"Joins: {', '.join(JOINS)}."
 _WHOLE = range(-(1 << 63), 1 << 63)
 
 
@@ -60,7 +61,7 @@ class QueryView(TableView):
         known = self._result
         if known is None:
             key = commands.key("query.ask")
-            return _page(pl.DataFrame(), (), empty=f"No query yet. The key {key} opens a line for one in SQL.")
+            return _page(pl.DataFrame(), (), empty=f"No query yet. The key {key} opens a line for one in SQL.\n\n{_JOINS}")
         if known.place == _place(self.session):
             return known
         try:
@@ -131,7 +132,7 @@ def query_page(session: Session, sql: str, stop: Stop | None = None) -> QueryPag
         frame,
         columns,
         note=f"{first}{scope}{printable(' '.join(sql.split()))}",
-        empty="" if frame.height else f"{printable(sql)}\n\nThe query found no rows.\n\nJoins: {', '.join(JOINS)}.",
+        empty="" if frame.height else f"{printable(sql)}\n\nThe query found no rows.\n\n{_JOINS}",
         sql=sql,
         place=_place(session),
     )

@@ -213,8 +213,8 @@ MODES: tuple[Mode, ...] = (
         # on, it costs nothing where shapes stay
         lambda run: None if run.workload.cudnn_benchmark is not False else False,
         "torch.backends.cudnn.benchmark",
-        "Pad to few sizes, or set cudnn.benchmark = False: cuDNN searches in each step",
-        "Each new shape is searched for: pad to few sizes, or set torch.backends.cudnn.benchmark = False.",
+        "Pad to few sizes: cuDNN searches in each step, for each new shape",
+        "Where sizes have to differ: torch.backends.cudnn.benchmark = False.",
         _searching,
         shows=True,
         needless=False,
@@ -223,8 +223,8 @@ MODES: tuple[Mode, ...] = (
         lambda _: None,
         "operators that prepare for each new shape",
         "Pad to few sizes: operators prepare themselves anew for each new shape",
-        "Pad to few sizes. A cache of keys and values can have its full length from the start, with a mask; or take an"
-        " attention without plans: torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION).",
+        "Give a cache of keys and values its full length from the start, with a mask. Where sizes have to differ:"
+        " torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) needs no plans.",
         _preparing,
         shows=True,
         needless=False,

@@ -309,7 +309,7 @@ NCU_RULES = Table(
         Field("section", "Section", width=12, priority=5, about="section it belongs to"),
     ),
     reports=("gain_ns", "speedup_percent", "name", "kernel"),
-    base="its estimates, of profiled time",
+    base="Gain: Est% of the profiled time of its N launches",
 )  # fmt: skip
 
 ROOFLINE = Table(

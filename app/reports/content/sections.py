@@ -678,7 +678,9 @@ def sentences(found: Memory, layout: Layout) -> list[str]:
         allocated, reserved = format_bytes(found.peak_allocated_bytes), found.peak_reserved_bytes
         known = "" if reserved is None else f", {format_bytes(reserved)} reserved"
         at = f", at {layout.time(found.peak_time_us)}" if found.peak_time_us is not None else ""
-        lines.append(f"{where} memory peak: {allocated} allocated{known}{at}.")
+        free = found.peak_fragmentation_percent
+        split = "" if free is None else f"; fragmentation {format_percent(free)}"
+        lines.append(f"{where} memory peak: {allocated} allocated{known}{at}{split}.")
     if (held := found.segments) is not None:
         text = (
             f"At the end: {format_bytes(held.allocated_bytes)} allocated, {format_bytes(held.reserved_bytes)} "

@@ -116,8 +116,8 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
         text.append(f"{group}\n", "bold")
         digits = [command.shown for command in groups[group] if command.shown.isdigit()]
         if digits:
-            names = ", ".join(tabs.TITLES.values())
-            entry(f"{digits[0]} to {digits[-1]}", names)
+            names = (tab.title for tab in tabs.TABS if tab.key.isdigit())
+            entry(f"{digits[0]} to {digits[-1]}", ", ".join(names))
         for command in groups[group]:
             if not command.shown.isdigit():
                 entry(command.shown, command.title)

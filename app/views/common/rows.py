@@ -86,7 +86,9 @@ class RowsView(View):
     def action_copy_row(self) -> None:
         """Copies the titles and the row as they are seen, tab-separated; texts that are cut are copied whole."""
         seen = self.table.current_texts()
-        if seen:
+        if not seen:
+            self.host.say("There are no rows here")
+        else:
             self._copy("\n".join("\t".join(texts) for texts in zip(*seen, strict=True)), "the row and its titles")
 
     def action_copy_table(self) -> None:

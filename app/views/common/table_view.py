@@ -386,10 +386,9 @@ class TableView(RowsView):
         at = (there.index(self.kind) + step) % len(there) if self.kind in there else 0
         self.action_show_table(there[at])
         if self.kind == there[at] and len(there) > 2:  # of two, the title says which it is
-            listed = "\n".join(f"{'>' if table == self.kind else ' '} {table}" for table in there)
-            keys = f"{commands.key('table.next')} next, {commands.key('table.previous')} back"
+            listed = ", ".join(f"[{table}]" if table == self.kind else table for table in there)
             shown = self.query_one("#tables", Static)
-            shown.update(f"{tabs.TITLES[self.TAB]}: {self._table_place}\n{listed}\n{keys}")
+            shown.update(f"{tabs.TITLES[self.TAB]}: {listed}")
             shown.display = True
 
     def uses_up(self, key: str) -> bool:
