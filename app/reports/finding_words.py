@@ -289,11 +289,10 @@ def in_turn(row: FindingRow, *, ascii: bool = False) -> str:
         return f"shared with {', '.join(row.shared_with)}" if row.shared_with else ""
     if NEARLY_THE_SAME * most < left < most / NEARLY_THE_SAME:
         return ""
-    return (
-        f"after those above at most {format_us(left, ascii=ascii)}"
-        if left >= (1 - NEARLY_THE_SAME) * most
-        else "after those above nothing"
-    )
+    if left < (1 - NEARLY_THE_SAME) * most:
+        return "after those above nothing"
+    more = "more " if left > most else ""  # those above take away what hid it
+    return f"{more}after those above{',' if more else ''} at most {format_us(left, ascii=ascii)}"
 
 
 def evidence_text(item: Evidence, *, ascii: bool = False) -> str:
