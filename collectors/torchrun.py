@@ -80,6 +80,8 @@ def _after_launcher(words: list[str]) -> list[str] | None:
 def python_options(command: Sequence[str]) -> tuple[str, ...]:
     """Python's own options in ``python -W ignore -u train.py``: what stands before the script or ``-m``."""
     at = 1
+    if not command or not Path(command[0]).name.startswith("python"):
+        return ()
     while at < len(command) and command[at].startswith("-") and command[at] not in ("-m", "-c", "-"):
         at += 2 if command[at] in _PYTHON_VALUES else 1
     return tuple(command[1:at])
