@@ -262,7 +262,7 @@ def test_the_collector_s_part_of_clean_steps_is_a_finding(tmp_path: Path) -> Non
     assert found.impact_of == "mean_step"
     assert "2 of 10 clean steps" in found.title
     rare = finding("S28", facts)
-    assert "(Python GC)" in rare.title
+    assert rare.title == "Collect garbage less often: Python GC"
     assert "gc.freeze()" in rare.advice
 
 

@@ -112,6 +112,7 @@ def _particular(findings: Findings, rules: Mapping[str, Rule], duration: Ints) -
             found[other].id
             for share, other in sorted(shared, reverse=True)
             if (mine.doubted_by or not found[other].doubted_by)
+            and not any(found[other] is each.finding for each in aside)
             and (
                 share >= MOST_PERCENT
                 if found[other].id in rule.part_of
