@@ -19,7 +19,7 @@ from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.samples import Frame, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tracetui.parsers import Trace
 
@@ -137,21 +137,26 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
     return pl.DataFrame(rows, schema=LINES).sort("other", "thread_at", "percent", descending=[False, False, True])
 
 
-def own_work(of: Sampled) -> list[Counter[Frame]]:
+def own_work(of: Sampled, interpreted: Callable[[Frame], float]) -> list[Counter[Frame]]:
     """The time of the lines of each function of the program in the steps, beside the network; the most time first.
 
-    By the innermost function of the program's own on the thread that runs the steps, without what is under a module,
-    a backward pass or an optimizer.
+    By the innermost function of the program's own on the thread that runs the steps. Of what is under a module it is
+    the part that Python itself takes, as far as `interpreted` tells of the function; of a backward pass or an optimizer
+    nothing.
     """
     lines: dict[tuple[str, str], Counter[Frame]] = {}
     for thread, stack, ns in of.stays():
         at = own_place(stack) if of.file.threads[thread].steps else None
-        if at is not None and not any(_NETWORK.search(frame.file) for frame in stack):
-            lines.setdefault((stack[at].file, stack[at].function), Counter())[stack[at]] += ns
+        if at is None:
+            continue
+        network = next((found[1] for frame in reversed(stack) if (found := _NETWORK.search(frame.file))), None)
+        part = 1.0 if network is None else interpreted(stack[at]) if network == "nn" and is_own(stack[-1]) else 0.0
+        if part:
+            lines.setdefault((stack[at].file, stack[at].function), Counter())[stack[at]] += round(part * ns)
     return sorted(lines.values(), key=lambda each: -each.total())
 
 
-_NETWORK = re.compile(r"/torch/(?:nn|autograd|optim)/")
+_NETWORK = re.compile(r"/torch/(nn|autograd|optim)/")
 
 
 class Line(NamedTuple):

@@ -120,7 +120,8 @@ def ranked_options(request: ProfileRequest, tool: str) -> tuple[str, ...] | None
 def program_of(request: ProfileRequest) -> tuple[str, ...]:
     """The user's own program as Python takes it, a script or ``-m`` and a module, and its arguments."""
     ranked = torchrun.ranked(request.command)
-    return request.command[1:] if ranked is None else ranked.program
+    own = torchrun.python_options(request.command)
+    return request.command[1 + len(own) :] if ranked is None else ranked.program
 
 
 def make_phase(
@@ -185,7 +186,7 @@ def plan(request: ProfileRequest, tool: str) -> str:
 
 
 def _child(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]:
-    options = ranked_options(request, tool)
+    options, own = ranked_options(request, tool), torchrun.python_options(request.command)
     many: tuple[Flag, ...] = ()
     if options is not None:
         many = (
@@ -194,6 +195,7 @@ def _child(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]
         )
     return (
         Flag((request.python,), "the Python that has torch and the model (--python)"),
+        *((Flag(own, "its own options, as you gave them"),) if own else ()),
         Flag(("-u",), "what it prints is in the log even if it is killed"),
         *many,
         Flag((str(folder / PROGRAM / START),), "tracetui's program for the profiled Python, copied into the folder"),

@@ -20,6 +20,7 @@ from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.recording import tracetui_version
 from tracetui.collectors.process import Follower, Tick
 from tracetui.collectors.request import ProfileError
+from tracetui.collectors.torchrun import python_options
 from tracetui.parsers.runs.proofs import FILE, SCHEMA
 from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.written import scratch
@@ -116,7 +117,8 @@ def child_spec(request: ProveRequest, folder: Path, variants: list[dict[str, Any
 
 def program_spec(request: ProveRequest, folder: Path, command: tuple[str, ...]) -> dict[str, Any]:
     """What the child of a program of one's own reads: it times one turn."""
-    return {**_common(request, folder), "entry": None, "script": list(command), "block_s": TURN_S, "clean_steps": 0}
+    script = [command[0], *command[1 + len(python_options(command)) :]]
+    return {**_common(request, folder), "entry": None, "script": script, "block_s": TURN_S, "clean_steps": 0}
 
 
 def _common(request: ProveRequest, folder: Path) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def _common(request: ProveRequest, folder: Path) -> dict[str, Any]:
 def _words_of(request: ProveRequest, folder: Path) -> tuple[str, ...]:
     program = folder / profiler_commands.PROGRAM
     return (
-        request.python, "-u", str(program / profiler_commands.START),
+        request.python, *python_options(request.command), "-u", str(program / profiler_commands.START),
         str(program / profiler_commands.SPEC.format(TOOL)),
     )  # fmt: skip
 

@@ -10,6 +10,8 @@ from tracetui.collectors.request import ProfileError
 
 MODULE = "torch.distributed.run"
 _OLD = "torch.distributed.launch"
+_PYTHON_VALUES = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+"""Options of Python that take the next word."""
 _MODULE_FLAGS = frozenset({"-m", "--module"})
 _WITHOUT_VALUE = _MODULE_FLAGS | {"-h", "--help", "--standalone", "--run-path", "--virtual-local-rank"}
 """torchrun's options that take no value, with dashes as in its documentation; `--no-python` is refused."""
@@ -69,15 +71,20 @@ def _after_launcher(words: list[str]) -> list[str] | None:
         return words[1:]
     if not Path(words[0]).name.startswith("python"):
         return None
-    for at, word in enumerate(words[1:], 1):
-        if word == "-m":
-            module = words[at + 1] if at + 1 < len(words) else ""
-            if module == _OLD:
-                raise ProfileError(f"python -m {_OLD} is torch's old name for it: use torchrun")
-            return words[at + 2 :] if module == MODULE else None
-        if not word.startswith("-"):
-            return None
-    return None
+    dashed, module, *rest = [*words[1 + len(python_options(words)) :], "", ""]
+    if dashed == "-m" and module == _OLD:
+        raise ProfileError(f"python -m {_OLD} is torch's old name for it: use torchrun")
+    return rest[:-2] if (dashed, module) == ("-m", MODULE) else None
+
+
+def python_options(command: Sequence[str]) -> tuple[str, ...]:
+    """Python's own options in ``python -W ignore -u train.py``: what stands before the script or ``-m``."""
+    at = 1
+    if not command or not Path(command[0]).name.startswith("python"):
+        return ()
+    while at < len(command) and command[at].startswith("-") and command[at] not in ("-m", "-c", "-"):
+        at += 2 if command[at] in _PYTHON_VALUES else 1
+    return tuple(command[1:at])
 
 
 def _dashed(option: str) -> str:

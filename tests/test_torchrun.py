@@ -43,6 +43,29 @@ def test_torchruns_words_end_where_the_program_begins(command: str, options: str
     assert (" ".join(found.options), " ".join(found.program)) == (options, program)
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "rest"),
+    [
+        ("python -W ignore -u train.py -W x", "-W ignore -u", "train.py -W x"),
+        ("python -Wignore -X dev -m pkg.train -O", "-Wignore -X dev", "-m pkg.train -O"),
+        ("python train.py", "", "train.py"),
+    ],
+)
+def test_pythons_own_options_are_none_of_the_programs(command: str, options: str, rest: str, tmp_path: Path) -> None:
+    words = tuple(command.split())
+    assert torchrun.python_options(words) == tuple(options.split())
+    request = ProfileRequest(output=tmp_path, command=words, python="python")
+    assert profiler_commands.program_of(request) == tuple(rest.split())
+    phase = profiler_commands.make_phase(request, "torch", tmp_path, {})
+    assert " ".join(phase.record.words).startswith(f"python {options} -u ".replace("  ", " "))
+
+
+def test_python_options_may_stand_before_torchruns_module() -> None:
+    found = torchrun.ranked(["python", "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "train.py"])
+    assert found is not None
+    assert found.program == ("train.py",)
+
+
 @pytest.mark.parametrize("command", ["python train.py torchrun", "python -m pytest -m torch.distributed.run", "sh", ""])
 def test_other_programs_have_no_ranks(command: str) -> None:
     assert torchrun.ranked(command.split()) is None

@@ -101,8 +101,9 @@ def test_clean_steps_tell_that_other_ranks_are_late(tmp_path: Path) -> None:
 def test_one_rank_alone_can_not_tell_whether_recording_made_the_others_late(tmp_path: Path) -> None:
     said = limit(select(job((700, 500, 600, 650, 550)).trace(tmp_path)), "all steps", "a step")
     assert said.kind == "unknown"
-    assert said.sentence.startswith("Likelier waits for other ranks than for the GPU, but this recording can't tell: ")
-    assert " by what recording added" in said.sentence
+    assert said.sentence.startswith("Likelier waits for other ranks than for the GPU: a step takes ")
+    assert "% of it waiting for other ranks; " in said.sentence
+    assert ", by what recording added" in said.sentence
 
 
 def test_a_stream_waits_for_what_was_launched_before_though_later_work_ended_last(tmp_path: Path) -> None:

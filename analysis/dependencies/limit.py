@@ -217,21 +217,18 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
     low, high = format_ns(min(found.kernels_free_ns)), format_ns(max(found.kernels_free_ns))
     free_host = format_ns(min(found.host_free_ns, found.step_ns))
     free_gpu = high if low == high else f"{low} to {high}"
-    if why is not None:
-        left = f"of {format_ns(found.step_ns)} the GPU alone takes {free_host}, {_host(found)} alone {free_gpu}"
-        cost = " by what recording added" if why == "recording_cost" else ""
-        rest = "" if why == "unexplained" else _unexplained(found)
-        rest += f"; {rare}" if rare else ""
-        side, reason = likelier(found, why)
-        sides: tuple[Side, Side] = ("ranks" if "ranks" in found.sides else "host", "gpu")
-        other = next(one for one in sides if one != side)
-        waits = f"Likelier waits for {_SIDES[side]} than for {_SIDES[other]}, but this recording can't tell"
-        return f"{waits}: {_untold(found, path, why)}{left}{cost}{reason}{rest} ({base})."
     lengths = typical_lengths(found.clean_step_ns) if found.clean_step_ns else recorded_steps(found.graph)
     uneven = rare or _uneven(lengths)
     where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "as recorded"
     step = f"{span} takes {format_ns(found.step_ns)}{'' if found.clean_step_ns else f' {where}'}"
     step += f" ({uneven})" if uneven else ""
+    if why is not None:
+        side, seen, between = likelier(found, why)
+        sides: tuple[Side, Side] = ("ranks" if "ranks" in found.sides else "host", "gpu")
+        other = next(one for one in sides if one != side)
+        untold = _untold(found, path, why) or _unexplained(found)
+        alone = f"the GPU alone takes {free_host}, {_host(found)} alone {free_gpu}{between}"
+        return f"Likelier waits for {_SIDES[side]} than for {_SIDES[other]}: {step}{seen}; {alone}{untold} ({base})."
     of = f" ({base})" if found.clean_ns is None else ""  # clean steps are none of a recording's
     left = f"the GPU alone takes {free_host}"
     if kind == "ranks":
@@ -255,31 +252,27 @@ MOST_OF_STEP = 0.5
 and what a recording doesn't explain is more likely the time of the GPU, if it works for so long."""
 
 
-def likelier(found: Model, why_untold: Why = "recording_cost") -> tuple[Side, str]:
-    """The side that an undecided run waits for more likely, and why, as the end of a sentence.
+def likelier(found: Model, why_untold: Why = "recording_cost") -> tuple[Side, str, str]:
+    """The side that an undecided run waits for more likely, and why, as words behind the step and behind the host.
 
     Of its CPU and its GPU the one that takes longer if the host was cost the middle of what recording may have cost it;
     where the recording does not explain the step, the GPU if it works for most of it.
     """
+    between = ", by what recording added" if why_untold == "recording_cost" else ""
     if "ranks" in found.sides:
         waited = found.ends[0].median_ns - found.ranks_in_time_ns[0]
         share = 100 * waited / found.ends[0].median_ns if found.ends[0].median_ns else 0.0
-        mostly = share > 100 * MOST_OF_STEP
-        few = "" if mostly else "only "
-        return (
-            "ranks" if mostly else "gpu",
-            f"; it waits for other ranks for {few}{format_percent(share)} of the recorded step",
-        )
+        side: Side = "ranks" if share > 100 * MOST_OF_STEP else "gpu"
+        return side, f", {format_percent(share)} of it waiting for other ranks", between
     if why_untold != "recording_cost":
         work = found.graph.work
         edges = step_edges(found.graph, work.start, work.end)
         busy = intervals.covered(intervals.union(work.start, work.end), edges[:-1], edges[1:])
         share = 100 * float(busy.sum()) / max(int(edges[-1] - edges[0]), 1)
-        why = f"; the GPU works for {format_percent(share)} of the recorded time"
-        return ("gpu" if share > 100 * MOST_OF_STEP else "host"), why
+        side = "gpu" if share > 100 * MOST_OF_STEP else "host"
+        return side, f", the GPU works for {format_percent(share)} of it", between
     host_ns, gpu_ns = fmean(found.kernels_free_ns), found.host_free_ns
-    why = f", {format_ns(host_ns)} with half of that"
-    return ("host" if host_ns > gpu_ns else "gpu"), why
+    return ("host" if host_ns > gpu_ns else "gpu"), "", f"{between} (half-way {format_ns(host_ns)})"
 
 
 _SIDES: dict[Side, str] = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}
@@ -331,14 +324,14 @@ def _host(found: Model) -> str:
 
 
 def _untold(found: Model, path: CriticalPath, why: Why) -> str:
-    """What the replay or the path lacks, as the beginning of a sentence; empty where what recording cost decides."""
+    """What the replay or the path lacks, as the end of a sentence; empty where what recording cost decides."""
     if why == "unexplained":
-        return f"{missed(found)}; "
+        return f"; {missed(found)}"
     if why == "unrecorded_wait":
         share, call = lost_wait(path)
         others = ", such as another rank on its GPU" if (found.sel.trace.info.world_size or 1) > 1 else ""
         where = f"for {format_percent(share)} of its critical path"
-        return f"{where} {call} waits for something that was not recorded{others}; "
+        return f"; {where} {call} waits for something that was not recorded{others}"
     return ""
 
 

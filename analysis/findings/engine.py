@@ -42,6 +42,8 @@ LEAST_SHARED_PERCENT = 10.0
 """Findings that share less of their GPU time than this are not named."""
 SAME_PERCENT = 90.0
 """From here on two findings are about the same time of the host, or gain the same."""
+MOST_PERCENT = 50.0
+"""Where another finding tells so much of the time of one that its rule is a part of, that one adds nothing."""
 MOST_SHARING = 3
 """How many others a finding names that count the same time."""
 BITS = 64
@@ -109,16 +111,16 @@ def _particular(findings: Findings, rules: Mapping[str, Rule], duration: Ints) -
         by = [
             found[other].id
             for share, other in sorted(shared, reverse=True)
-            if share >= SAME_PERCENT
+            if (mine.doubted_by or not found[other].doubted_by)
+            and not any(found[other] is each.finding for each in aside)
             and (
-                found[other].id in rule.part_of
-                or (
-                    rule.general
-                    and not rules[found[other].id].general
-                    and 100 * (found[other].impact_ns or 0) >= SAME_PERCENT * (mine.impact_ns or 0)
-                )
+                share >= MOST_PERCENT
+                if found[other].id in rule.part_of
+                else share >= SAME_PERCENT
+                and rule.general
+                and not rules[found[other].id].general
+                and 100 * (found[other].impact_ns or 0) >= SAME_PERCENT * (mine.impact_ns or 0)
             )
-            and (mine.doubted_by or not found[other].doubted_by)
         ]
         if by and not any(mine is each.finding for each in aside):
             aside.append(Suppressed(mine, by[0]))

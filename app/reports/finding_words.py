@@ -87,9 +87,16 @@ LEAST_PLACE_PERCENT = 5.0
 
 
 def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
-    """``train.py(12): step, 240 × aten::linalg_vector_norm, 9.10 ms``: where in the program the finding is."""
-    large = [place for place in row.where[:MOST_PLACES] if (place.percent or 0) >= LEAST_PLACE_PERCENT]
-    return [place_text(place, ascii=ascii) for place in large or row.where[:1]]
+    """``train.py(12): step, 240 × aten::linalg_vector_norm, 9.10 ms``: where in the program the finding is.
+
+    What is called at one place stands behind it.
+    """
+    scenes: dict[tuple[str | None, ...], list[str]] = {}
+    for place in [place for place in row.where if (place.percent or 0) >= LEAST_PLACE_PERCENT] or row.where[:1]:
+        alike = scenes.setdefault((place.frame, place.module, place.range), [])
+        shown = replace(place, frame=None, module=None, range=None) if alike else place
+        alike.append(place_text(shown, ascii=ascii))
+    return ["; ".join(alike[:MOST_PLACES]) for alike in list(scenes.values())[:MOST_PLACES]]
 
 
 _FOLDERS = re.compile(r"\S*/(?=[^/\s]+\(\d+\))")
@@ -100,7 +107,7 @@ _COMPILED_GRAPH = re.compile(r"^## Call CompiledFxGraph (\w{6})\w* ##$")
 def place_text(place: PlaceRow, width: int | None = None, *, ascii: bool = False) -> str:
     """One place, what is called there, and its time per step; what tells least goes where the width is too small."""
     # a recording names a function by its first line
-    at_line = place.frame and place.line and not re.search(rf"[(:]{place.line}\b", place.frame)
+    at_line = place.line and not re.search(rf"[(:]{place.line}\b", place.frame or "")
     line = f"line {place.line}" if at_line else None
     module = f"in {place.module}" if place.frame and place.module else place.module
     times = "x" if ascii else "×"
@@ -289,11 +296,10 @@ def in_turn(row: FindingRow, *, ascii: bool = False) -> str:
         return f"shared with {', '.join(row.shared_with)}" if row.shared_with else ""
     if NEARLY_THE_SAME * most < left < most / NEARLY_THE_SAME:
         return ""
-    return (
-        f"after those above at most {format_us(left, ascii=ascii)}"
-        if left >= (1 - NEARLY_THE_SAME) * most
-        else "after those above nothing"
-    )
+    if left < (1 - NEARLY_THE_SAME) * most:
+        return "after those above nothing"
+    more = "more " if left > most else ""  # those above take away what hid it
+    return f"{more}after those above{',' if more else ''} at most {format_us(left, ascii=ascii)}"
 
 
 def evidence_text(item: Evidence, *, ascii: bool = False) -> str:

@@ -406,9 +406,10 @@ def _gpu(writer: Writer, data: OverviewData) -> list[Text]:
     idle = page_step(data.overview).idle
     causes = idle.filter(idle["stream"].is_null()).select(*IDLE_SHARES) if idle.height else idle
     leads = f" ({commands.key('go.gaps')})" if writer.width >= WIDE else ""
+    part = max(100 - (frame["busy_percent"][0] or 0), 0) / 100
     for label, share in zip(IDLE_SHARES.values(), causes.row(0) if causes.height else (), strict=False):
         if share:
-            lines.append(Text(f"  {label:<18}{format_percent(share):>8} of idle{leads}"))
+            lines.append(Text(f"  {label:<18}{format_percent(part * share):>8}{leads}"))
             leads = ""
     if data.memory_bytes is not None and writer.roomy:
         lines.append(Text(f"  memory, peak      {format_bytes(data.memory_bytes):>10} allocated"))

@@ -215,6 +215,8 @@ def _run_program(argv: Any) -> None:
         sys.argv = argv[1:]
         sys.path[0] = str(Path.cwd())
         runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+    elif argv[:1] == ["-c"]:
+        raise Refused("python -c has no file whose lines could be told: put the program into one")
     else:
         sys.argv = argv
         sys.path[0] = str(Path(argv[0]).absolute().parent)

@@ -266,11 +266,12 @@ def of_calls(
 
 
 def of_host_rows(facts: Facts, marked: Bools) -> Gain:
-    """The gain without these host rows, all that is in them, and the device rows that they launch."""
+    """The gain, of the page's step, without these host rows, all that is in them, and the device rows they launch."""
     host = facts.trace.host
     start, rows = host["start"].to_numpy()[marked], row_ids(facts.trace.device["launch"])
     work = np.flatnonzero(nearest(parents_of(host), marked, rows) >= 0)
-    return of_calls(facts, start, start + host["duration"].to_numpy()[marked], work)
+    found = of_calls(facts, start, start + host["duration"].to_numpy()[marked], work)
+    return found if facts.host_model is None else of_the_step(found, facts.host_model)
 
 
 def of_change(

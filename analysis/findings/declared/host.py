@@ -309,6 +309,7 @@ S29 = Rule(
     compared="{calls:g} calls or more in one call of a function ({library_calls:g} in a library's), and {share_percent}"
     " of the step or more",
     several=True,
+    part_of=("S39",),
     explanation="""
     One function of the program calls the same operator, module or library function many times where one call would do.
 
@@ -344,7 +345,7 @@ S34 = Rule(
 S35 = Rule(
     "S35",
     "The same result in each step",
-    needs=("timeline", "gpu", "operators"),
+    needs=("timeline", "operators"),
     rests_on=("gpu", "host", "whole"),
     thresholds={"share_percent": chosen(3, "%", "what the step would be shorter without it")},
     advice="Compute it once before the loop and keep the result.",
@@ -364,7 +365,7 @@ S35 = Rule(
 S37 = Rule(
     "S37",
     "Gradients that no optimizer uses",
-    needs=("timeline", "gpu", "modules"),
+    needs=("timeline", "modules"),
     rests_on=("gpu", "host", "whole"),
     thresholds={"share_percent": chosen(3, "%", "what the step would be shorter without their backward pass")},
     advice="Freeze what is not trained: module.requires_grad_(False); where nothing before it is trained either,"
@@ -394,8 +395,9 @@ S39 = Rule(
     A function of the program takes a part of each step that is neither the network's nor the optimizer's.
 
     Samples of the clean program tell the line. Counted is the thread that runs the steps, by the innermost function of
-    the program's own code, without what is under a module, a backward pass or an optimizer. Programs that use a GPU
-    have S13 and S29, which know what of it the steps wait for. The gain is at most all of that time.""",
+    the program's own code, without a backward pass or an optimizer. Of what is under a module it is Python's own part:
+    the function's samples that are in no library, less the part that the recording has in operators. Programs that use
+    a GPU have S13 and S29, which know what of it the steps wait for. The gain is at most all of that time.""",
 )
 
 S38 = Rule(

@@ -92,7 +92,7 @@ class Rule(Struct, frozen=True):
     general: bool = False
     """Whether it says how much where other rules say what: set aside where one of them is about the same time."""
     part_of: tuple[str, ...] = ()
-    """Rules whose advice makes this one's void: set aside where one of them is about the same GPU time."""
+    """Rules whose advice makes this one's void: set aside where one of them is about most of its time."""
     limit: str = ""
     """The limit of a step that it is about (`dependencies.limit.Kind`): where that is the headline, it stands first."""
     several: bool = False

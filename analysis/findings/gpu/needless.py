@@ -52,15 +52,14 @@ def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
     for (name,), rows in called.group_by("function", maintain_order=True):
         at = rows["row"].to_numpy()
         bound = gain.of_host_rows(facts, np.isin(np.arange(host.height), at))
-        bound = replace(gain.of_the_step(bound, facts.host_model), least_ns=0.0, sure_percent=0.0)
+        bound = replace(bound, least_ns=0.0, sure_percent=0.0)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
-        spent = _launched_ns(facts, bound)
         yield bound.finding(
             f"Do {name} less often: no gradient flows through it",
             (
                 Evidence("calls", facts.per_step(at.size), "", Query("host", row=str(name))),
-                Evidence("their GPU work", spent, "ns", Query("kernels")),
+                *_gpu_work("their GPU work", facts, bound),
             ),
             f"without its calls: {bound.why}",
             advice="Compute once what does not change between steps: masks, positions, a graph's structure, the output"
@@ -68,9 +67,12 @@ def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
         )
 
 
-def _launched_ns(facts: Facts, bound: Gain) -> float:
-    """How long the GPU work of a bound lasts in a step, as recorded."""
-    return 0.0 if bound.work is None else facts.per_step(float(facts.trace.device["duration"].gather(bound.work).sum()))
+def _gpu_work(name: str, facts: Facts, bound: Gain) -> tuple[Evidence, ...]:
+    """How long the GPU work of a bound lasts in a step, as recorded; nothing where there is none."""
+    if bound.work is None:
+        return ()
+    spent = facts.per_step(float(facts.trace.device["duration"].gather(bound.work).sum()))
+    return (Evidence(name, spent, "ns", Query("kernels")),)
 
 
 def _without_gradient(facts: Facts, function: Bools) -> Ints:
@@ -97,7 +99,7 @@ def _without_gradient(facts: Facts, function: Bools) -> Ints:
 @looks_for(S35)
 def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
     told = () if facts.manifest is None else facts.manifest.measurement.unchanged
-    if not told or facts.host_model is None:
+    if not told or (facts.host_model is None and not facts.is_without_gpu):
         return
     known = _numbered_operators(facts)
     places: dict[tuple[str, int, str, bool], list[Unchanged]] = {}
@@ -108,10 +110,8 @@ def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
         if not rows.size:
             continue
         bound = gain.of_host_rows(facts, np.isin(np.arange(facts.trace.host.height), rows))
-        bound = gain.of_the_step(bound, facts.host_model)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
-        spent = _launched_ns(facts, bound)
         what = f"all of {each.function}" if each.whole else f"line {each.line} of {each.function}"
         yield bound.finding(
             f"Compute once {each.file}:{each.line}, {each.function}: its result is the same in each step",
@@ -120,7 +120,7 @@ def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
                 Evidence(
                     "operators", sum(len(of.calls) for one in calls for of in one.operators), "", Query("operators")
                 ),
-                Evidence("their GPU work, as recorded", spent, "ns", Query("kernels")),
+                *_gpu_work("their GPU work, as recorded", facts, bound),
             ),
             f"without these operators: {bound.why}",
             advice="Compute it before the loop over steps, or at the first one, and keep the result (register_buffer,"
@@ -163,7 +163,7 @@ def _calls_of(known: pl.DataFrame, told: Unchanged) -> Ints:
 @looks_for(S37)
 def unused_gradients(facts: Facts, limits: Limits) -> Finding | None:
     told = None if facts.manifest is None else facts.manifest.measurement.unheld
-    if told is None or not told.classes or facts.host_model is None:
+    if told is None or not told.classes or (facts.host_model is None and not facts.is_without_gpu):
         return None
     host = facts.trace.host
     frozen = of_kinds(host["kind"], "module")
@@ -174,7 +174,8 @@ def unused_gradients(facts: Facts, limits: Limits) -> Finding | None:
         return None
     marked = np.zeros(host.height, np.bool_)
     marked[rows[inside]] = True
-    bound = replace(gain.of_the_step(gain.of_host_rows(facts, marked), facts.host_model), host=None)
+    bound = gain.of_host_rows(facts, marked)
+    bound = bound if facts.host_model is None else replace(bound, host=None)
     goes_on = not inside[np.argmax(host["start"].to_numpy()[rows])]
     if goes_on:  # to what is before these modules
         bound = replace(bound, least_ns=0.0, sure_percent=0.0)
@@ -186,7 +187,7 @@ def unused_gradients(facts: Facts, limits: Limits) -> Finding | None:
         f"Freeze {what}: no optimizer holds its {words.things(told.parameters, 'parameter')}",
         (
             Evidence("gradients that nobody uses", told.bytes, "byte", Query("modules", told.classes[0])),
-            Evidence("GPU work of its backward pass, as recorded", _launched_ns(facts, bound), "ns", Query("kernels")),
+            *_gpu_work("GPU work of its backward pass, as recorded", facts, bound),
         ),
         f"without the backward pass of {what}{through}: {bound.why}",
     )

@@ -89,7 +89,7 @@ def _operators(facts: Facts, limits: Limits) -> Finding | None:
     share = facts.ceiling(spent)
     if share is None or share < limits.share_percent:
         return None
-    bound = gain.of_the_step(gain.of_host_rows(facts, rows), model)
+    bound = gain.of_host_rows(facts, rows)
     if (bound.ceiling_percent or 0.0) < limits.share_percent:  # the GPU had work meanwhile
         return None
     most = host.filter(rows).group_by("name").agg(pl.col("duration").sum()).sort("duration")["name"][-1]

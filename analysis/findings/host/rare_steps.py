@@ -19,30 +19,35 @@ from tracetui.analysis.gpu.step_kinds import COLLECTION, HELD, Kind, StepKinds, 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
 
-_UNTOLD = (
-    "Nothing recorded tells why: watch the process itself (py-spy dump, nsys profile with OS calls): the disk,"
-    " swapping, a lock, gc, another process."
-)
 LOADER = "DataLoader"
-_UNNAMED = "Record one of them, to see what it does: tracetui profile --steps {}."
+_UNNAMED = ("Record one of the long steps", "It shows what they do: tracetui profile --steps {}.")
+_UNTOLD = (
+    "Watch the process in the long steps",
+    "Nothing recorded tells why: py-spy dump, or nsys profile with OS calls, shows the disk, swapping, a lock, gc,"
+    " another process.",
+)
 _ADVICE = (
     (
         LOADER,
+        "Load batches faster",
         "Faster code where the workers are; more loader workers, prefetching, persistent_workers=True.",
     ),
     (
         r"serialization\.py.*(: |_)save\b|torch\.save|save_(checkpoint|pretrained|state)|checkpoint.*save",
-        "Save less often, only what is needed, or in a thread or process beside the training"
+        "Save less often, or beside the steps",
+        "Save only what is needed, or in a thread or process beside the training"
         " (torch.distributed.checkpoint.async_save).",
     ),
     (
         rf"\bgc\b|collect_garbage|{COLLECTION}",
-        "Collect garbage between steps, or rarely: gc.freeze(), gc.disable(), gc.collect().",
+        "Collect garbage less often",
+        "Collect it between steps, or rarely: gc.freeze(), gc.disable(), gc.collect().",
     ),
-    (f"^{HELD} ", _UNTOLD),
-    (r"valid|eval|test", "Validate less often, on fewer batches, or in a process of its own."),
+    (rf"^{HELD} (?!.*, at )", *_UNTOLD),  # with a line, samples saw what it does there
+    (r"valid|eval|test", "Validate less often", "Or on fewer batches, or in a process of its own."),
+    ("", "Do it less often, or beside the steps", "What few steps do takes a notable part of the mean step."),
 )
-"""What helps, by the name of what such steps do; the first that fits."""
+"""What to change and what helps, by the name of what such steps do; the first that fits."""
 
 
 @looks_for(S28)
@@ -54,24 +59,20 @@ def rare_steps(facts: Facts, limits: Limits) -> Finding | None:
     if share < limits.share_percent:
         return None
     number = sum(len(one.steps) for one in kinds.rare)
-    longest = max(one.mean_ns for one in kinds.rare)
-    shortest = min(one.mean_ns for one in kinds.rare)
-    span = words.ns(longest) if len(kinds.rare) == 1 else f"{words.ns(shortest)} to {words.ns(longest)}"
-    verb, what = ("takes" if number == 1 else "take"), _collected(facts, kinds) or kinds.rare[0].particular
-    step_ns = kinds.typical.median_ns if facts.model is None else facts.model.step_ns
+    what = _collected(facts, kinds) or kinds.rare[0].particular
     if LOADER in (what or "") and (busy := workers(facts)):
         what = f"{busy}, {LOADER}"
-    doing = f" ({what})" if what else ""
+    change, helps = _advice(what, kinds)
     return Finding(
         _severity(share, number),
-        f"{number} of {kinds.steps} steps {verb} {span}, the others {words.ns(step_ns)}{doing}",
+        f"{change}: {what or f'{number} of {kinds.steps} steps are longer'}",
         (
             Evidence("mean step", kinds.mean_ns, "ns"),
             *(piece for one in (kinds.typical, *kinds.rare) for piece in _evidence(one, kinds.of)),
         ),
         f"mean of all {kinds.steps} steps {words.ns(kinds.mean_ns)}, of the {len(kinds.typical.steps)} typical ones"
         f" {words.ns(kinds.typical.mean_ns)}: {words.part_of(kinds.rare_ns, kinds.mean_ns, share)} of the mean step",
-        advice=_advice(what, kinds),
+        advice=helps,
         impact_ns=kinds.rare_ns,
         impact_of="mean_step",
         ceiling_percent=share,
@@ -99,10 +100,7 @@ def _collected(facts: Facts, kinds: StepKinds) -> str:
     return COLLECTION if more - usual >= HALF * (kinds.rare[0].mean_ns - kinds.typical.mean_ns) else ""
 
 
-def _advice(what: str | None, kinds: StepKinds) -> str:
+def _advice(what: str | None, kinds: StepKinds) -> tuple[str, str]:
     if what is None:
-        return _UNNAMED.format(max(np.diff([0, *kinds.rare[0].steps])) + 1)
-    if not what:
-        return _UNTOLD
-    helps = (text for pattern, text in _ADVICE if re.search(pattern, what))
-    return next(helps, f"Do it less often, or beside the steps: {what}.")
+        return _UNNAMED[0], _UNNAMED[1].format(max(np.diff([0, *kinds.rare[0].steps])) + 1)
+    return next((title, helps) for pattern, title, helps in _ADVICE if re.search(pattern, what)) if what else _UNTOLD

@@ -278,8 +278,8 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
     if of is None:
         yield Abstention("samples of the program's lines: launch with tracetui profile, with py-spy at hand")
         return
-    own = own_frames(facts.trace).own
-    for lines in host_lines.own_work(of):
+    own, interpreted = own_frames(facts.trace).own, _interpreted(facts)
+    for lines in host_lines.own_work(of, lambda frame: interpreted.get(_short(frame.file, frame.function), 0.0)):
         known = of.spent(lines.total())
         percent, ns = (float(known[name] or 0.0) for name in ("percent", "step_ns"))
         if percent < limits.share_percent or not ns:
@@ -307,6 +307,35 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
             f"{words.ns(ns)} of the clean step by samples, outside modules, backward pass and optimizer; {bound.why}",
         )
         yield dataclasses.replace(finding, where=where)
+
+
+def _short(file: str, function: str) -> tuple[str, str]:
+    """How a recording and samples both name a function: by the last part of its file's path and of its own name."""
+    return file.rpartition("/")[2], function.rpartition(".")[2]
+
+
+def _interpreted(facts: Facts) -> dict[tuple[str, str], float]:
+    """By function of the program, the part of its time that is in no operator and no other function, as recorded."""
+    host = facts.trace.host
+    parent, operator = parents_of(host), of_kinds(host["kind"], "operator")
+    function = of_kinds(host["kind"], "module") | names.matching(
+        host["name"], lambda name: bool(FRAME.fullmatch(name)) and not PART.search(name)
+    )
+    rows = np.flatnonzero(function | operator)
+    above = nearest(parent, function | operator, parent[rows])
+    rows, above = rows[above >= 0], above[above >= 0]
+    rows, above = rows[function[above]], above[function[above]]
+    inside = np.bincount(above, host["duration"].fill_null(0).to_numpy()[rows], host.height)
+    own = own_frames(facts.trace).own & function
+    table = pl.DataFrame(
+        {"name": host["name"].filter(own).cast(pl.String), "ns": host["duration"].filter(own), "inside": inside[own]}
+    )
+    sums = table.group_by("name").agg(pl.col("ns").sum(), pl.col("inside").sum()).filter(pl.col("ns") > 0)
+    found: dict[tuple[str, str], float] = {}
+    for name, ns, within in sums.iter_rows():
+        if match := FRAME.fullmatch(name):
+            found[_short(match["file"], match["function"])] = max(1 - within / ns, 0.0)
+    return found
 
 
 def _is_named(pattern: re.Pattern[str], name: str) -> bool:

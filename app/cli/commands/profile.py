@@ -310,13 +310,13 @@ def request_of(options: Options, command: tuple[str, ...], typed: Sequence[str])
 
 def _stem(command: tuple[str, ...]) -> str:
     """What to call a run of the user's program."""
-    from tracetui.collectors.torchrun import ranked
+    from tracetui.collectors.torchrun import python_options, ranked
 
     try:
         many = ranked(command)
     except ProfileError:  # it is said when the run is to start
         many = None
-    words = command[1:] if many is None else many.program
+    words = command[1 + len(python_options(command)) :] if many is None else many.program
     return Path(next((word for word in words if not word.startswith("-")), command[0])).stem
 
 

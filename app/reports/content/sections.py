@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, convert
@@ -343,10 +344,13 @@ def _setup(found: Overview, layout: Layout) -> tuple[str, ...]:
 
 def _gpu(found: Overview, layout: Layout) -> Block:
     after = []
-    idle = found.step.idle
-    if idle.host_wait_percent is not None:
-        shares = (f"{format_percent(getattr(idle, f'{cause}_percent'))} {words}" for cause, words in IDLE_WORDS.items())
-        after.append(f"Idle GPU time: {', '.join(shares)}.")
+    idle, busy = found.step.idle, [gpu["busy_percent"] for gpu in found.step.gpu if gpu["busy_percent"] is not None]
+    if idle.host_wait_percent is not None and busy:
+        part = max(100 - fmean(busy), 0) / 100
+        shares = (
+            f"{format_percent(part * getattr(idle, f'{cause}_percent'))} {words}" for cause, words in IDLE_WORDS.items()
+        )
+        after.append(f"Idle: {', '.join(shares)}.")
     if found.overlap_percent is not None:
         overlap = format_percent(found.overlap_percent)
         after.append(f"Communication overlapped by compute: {overlap} of communication time as recorded.")
