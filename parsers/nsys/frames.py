@@ -85,6 +85,12 @@ COUNTED: dict[str, pl.DataType] = {
     "counted": pl.Int64(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64(),
 }  # fmt: skip
 """What was counted of kernels, one part of the GPU a row; `counted` is the kernel's column of that name."""
+_KIBIBYTES = ("FETCH_SIZE", "WRITE_SIZE", "FetchSize", "WriteSize")
+_SHARES = (
+    "GPUBusy", "OccupancyPercent", "VALUBusy", "VALUUtilization", "SALUBusy", "MemUnitBusy", "MemUnitStalled",
+    "WriteUnitStalled", "L2CacheHit", "LDSBankConflict", "ALUStalledByLDS",
+)  # fmt: skip
+"""ROCm's files have no units. Of its derived counters these are in percent, those above in units of 1024 bytes."""
 
 
 class Events(Struct):
@@ -156,6 +162,11 @@ def counters_of(kernels: pl.Series, found: pl.DataFrame, tally: Tally) -> pl.Dat
     value = pl.col("value").filter(pl.col("value").is_finite())
     sums = found.group_by("counted", "metric", "unit", maintain_order=True).agg(
         value=pl.when(value.len() > 0).then(value.sum())
+    )
+    is_size, is_share = pl.col("metric").is_in(_KIBIBYTES), pl.col("metric").is_in(_SHARES)
+    sums = sums.with_columns(
+        unit=pl.when(is_size).then(pl.lit("byte")).when(is_share).then(pl.lit("%")).otherwise("unit"),
+        value=pl.when(is_size).then(1024 * pl.col("value")).otherwise("value"),
     )
     rows = kernels.to_frame("counted").with_row_index("device_row").drop_nulls("counted")
     of_kernels = sums.join(rows, on="counted").sort("device_row", maintain_order=True)

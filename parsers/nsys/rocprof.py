@@ -116,7 +116,9 @@ def _without_times(
         registers="registersPerThread",
         shared_memory="staticSharedMemory",
         **{
-            name: pl.concat_list(pl.col(f"{name}{axis}").cast(pl.Int32, strict=False) for axis in "XYZ").list.to_array(3)
+            name: pl.concat_list(pl.col(f"{name}{axis}").cast(pl.Int32, strict=False) for axis in "XYZ").list.to_array(
+                3
+            )
             for name in ("grid", "block")
         },
     )
