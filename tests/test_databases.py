@@ -284,8 +284,10 @@ def test_counters_of_rocprofv3_beside_its_kernels(tmp_path: Path) -> None:
     run = open_path(tmp_path, cache=False)
     assert run.main.device["name"].cast(pl.String).to_list() == ["first", "divide(float*, int)", "late"]
     assert counted(run) == {
-        ("first", "SQ_WAVES"): [16_384], ("first", "FETCH_SIZE"): [46_080], ("divide(float*, int)", "SQ_WAVES"): [16_384],
-    }  # fmt: skip
+        ("first", "SQ_WAVES"): [16_384],
+        ("first", "FETCH_SIZE"): [46_080],
+        ("divide(float*, int)", "SQ_WAVES"): [16_384],
+    }
 
 
 def test_counters_of_rocprof_v1_without_times() -> None:
@@ -326,7 +328,8 @@ def test_counters_of_rocpd_are_what_its_own_view_sums(tmp_path: Path) -> None:
         for part in range(3):
             connection.execute(
                 f"INSERT INTO {events}(event_id, pmc_id, value)"
-                f" SELECT event_id, 1 + dispatch_id % 2, dispatch_id / 7.0 + {part} FROM {kernels} WHERE dispatch_id > 5"
+                f" SELECT event_id, 1 + dispatch_id % 2, dispatch_id / 7.0 + {part} FROM {kernels}"
+                " WHERE dispatch_id > 5"
             )
         connection.execute(f"INSERT INTO {events}(event_id, pmc_id, value) VALUES(999999, 1, 5)")
         theirs = connection.execute("SELECT counter_name, value FROM counters_collection ORDER BY start").fetchall()

@@ -1,4 +1,4 @@
-"""The quantities that counters measure: Nsight Compute's by raw name and by label, old and new, and ROCm's derived ones.
+"""The quantities that counters measure: Nsight Compute's by raw name and by label, old and new, and ROCm's derived.
 
 And what a file leaves unknown: metrics that it lacks, with the command that collects them, and launches after a limit.
 """
