@@ -25,6 +25,7 @@ _LAST_VERSION, _WITH_OPERATIONS = 4, 4
 _COPY, _ADVANCE, _LINE, _FILE, _CONST, _FIXED = 1, 2, 3, 4, 8, 9
 _END, _ADDRESS = 1, 2
 _WIDE = 8
+_MOST_BITS, _LONGEST_NAME = 63, 1 << 14
 
 
 class Lines(Struct):
@@ -80,7 +81,7 @@ def _sections(cubin: bytes) -> dict[str, tuple[int, int]]:
 
 
 def _name(cubin: bytes, at: int) -> str:
-    end = cubin.find(b"\0", at)
+    end = cubin.find(b"\0", at, at + _LONGEST_NAME)
     if end < 0:
         raise Damaged
     return text(cubin, (at, end))
@@ -112,6 +113,8 @@ class _Reader(Struct):
     def number(self, *, signed: bool = False) -> int:
         value = shift = 0
         while (byte := self.byte()) > 127:
+            if shift > _MOST_BITS:
+                raise Damaged
             value |= (byte & 127) << shift
             shift += 7
         value |= byte << shift

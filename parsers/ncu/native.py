@@ -287,8 +287,8 @@ def _launch(data: bytes, span: Span, process: tuple[str, str], report: Report) -
         columns["value"].append(number)
         columns["text"].append(string)
     for part, (metric, _, _) in zip(parts, metrics, strict=True):
-        if (title := report.titles.get(metric)) is not None:
-            report.sampled.append((row, process[0], title, part))
+        if (counted := report.titles.get(metric)) is not None:
+            report.sampled.append((row, process[0], counted, part))
     nvtx = dict(found).get(21)
     if isinstance(nvtx, tuple):
         for kind, ranges in _nvtx(data, nvtx, dict(found).get(1)):
