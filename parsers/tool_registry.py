@@ -95,10 +95,14 @@ TOOLS = (
         "tracetui.parsers.nsys.rocprof:read_rocprof",
         many_processes=True,
         same_files_as="nsys",
-        magic=rb'(?:\xef\xbb\xbf)?"?(?:Guid"?,"?)?(?:Kind"?,"?(?:Agent_Id|Direction)|Domain"?,"?Function)"?,'
+        magic=rb'(?:\xef\xbb\xbf)?"?(?:Guid"?,"?)?(?:Kind"?,"?(?:Agent_Id|Direction)|Domain"?,"?Function'
+        rb'|Correlation_Id"?,"?Dispatch_Id"?,"?Agent_Id|Index"?,"?KernelName"?,"?gpu-id)"?,'
         rb'|\s*\{\s*"rocprofiler-sdk-tool"',
-        suffixes=("_trace.csv", "_trace.csv.gz", ".json", ".json.gz"),
-        parts=tuple(f"{part}_trace.csv" for part in ("kernel", "memory_copy", "hip_api", "hsa_api", "marker_api")),
+        suffixes=(".csv", ".csv.gz", ".json", ".json.gz"),
+        parts=(
+            *(f"{part}_trace.csv" for part in ("kernel", "memory_copy", "hip_api", "hsa_api", "marker_api")),
+            "counter_collection.csv",
+        ),
     ),
     Tool(
         "trtexec",

@@ -1,5 +1,6 @@
 """Databases of nvprof, rocprofv3, rocprof v1 and RPDTracer, against the figures of their own bytes."""
 
+import gzip
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,9 @@ import polars as pl
 import pytest
 from sample_runs import recorded
 
+from tracetui.analysis.counters.counters import kernel_counters
 from tracetui.app.cli.main import main
-from tracetui.parsers import Trace, open_path
+from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.errors import TraceError
 
 
@@ -225,3 +227,115 @@ def test_rocprof_v1s_json() -> None:
     trace = open_path(recorded("formats/rocprof/vector_add_results.json"), cache=False).main
     assert sums(trace, "kind") == {"kernel": (1, 3_431_611), "memcpy": (3, 1_066_407_390)}
     assert trace.device.filter(kind="kernel")["device"].to_list() == [4]
+
+
+# --- what AMD's profilers counted
+
+
+def counted(run: Run) -> dict[tuple[str, str], list[float]]:
+    """The values of each counter of each kernel, in the order of the launches."""
+    (trace,) = run.of_kind("ncu")
+    rows = trace.counters.with_columns(name=trace.device["name"].cast(pl.String).gather(trace.counters["device_row"]))
+    found = rows.group_by("name", pl.col("metric").cast(pl.String), maintain_order=True).agg("value")
+    return {(name, metric): values for name, metric, values in found.rows()}
+
+
+OF_THE_DOCUMENTATION = """\
+"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id","Kernel_Name",\
+"Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count","Counter_Name",\
+"Counter_Value","Start_Timestamp","End_Timestamp"
+1,1,"Agent 1",1,15606,15606,1048576,17,"void add<float>(float*, int)",64,0,0,8,0,16,"SQ_WAVES",16384.000000,\
+3200098838431081,3200098838483232
+4,4,"Agent 1",1,15606,15606,1048576,18,"divide(float*, int)",64,0,0,12,0,16,"SQ_WAVES",16384.000000,\
+3200098838879399,3200098838927550
+1,1,"Agent 1",1,15606,15606,1048576,17,"void add<float>(float*, int)",64,0,0,8,0,16,"FETCH_SIZE",4.5e+01,\
+3200098838431081,3200098838483232
+"""
+
+
+def test_counters_of_rocprofv3_alone(tmp_path: Path) -> None:
+    (tmp_path / "1_counter_collection.csv").write_text(OF_THE_DOCUMENTATION)
+    run = open_path(tmp_path, cache=False)
+    assert [trace.info.tool for trace in run.traces] == ["AMD rocprofv3", "AMD rocprofv3, counters"]
+    rows = run.main.device.select(pl.col("name").cast(pl.String), "start", "duration", "grid", "block", "registers")
+    assert rows.rows() == [
+        ("void add<float>(float*, int)", 0, 52_151, [16_384, 1, 1], [64, 1, 1], 8),
+        ("divide(float*, int)", 448_318, 48_151, [16_384, 1, 1], [64, 1, 1], 12),
+    ]
+    assert counted(run) == {
+        ("void add<float>(float*, int)", "SQ_WAVES"): [16_384],
+        ("void add<float>(float*, int)", "FETCH_SIZE"): [45 * 1024],
+        ("divide(float*, int)", "SQ_WAVES"): [16_384],
+    }
+    kernels = kernel_counters(run.of_kind("ncu")[0])
+    assert kernels.select("name", "duration_ns", "dram_bytes").rows() == [
+        ("void add<float>(float*, int)", 52_151, None), ("divide(float*, int)", 48_151, None)
+    ]  # fmt: skip
+
+
+def test_counters_of_rocprofv3_beside_its_kernels(tmp_path: Path) -> None:
+    """The kernels are those of the trace, whose order differs; a dispatch that it lacks is a kernel too."""
+    (tmp_path / "1_counter_collection.csv").write_text(OF_THE_DOCUMENTATION)
+    (tmp_path / "1_kernel_trace.csv").write_text(
+        '"Kind","Agent_Id","Queue_Id","Process_Id","Dispatch_Id","Kernel_Name","Correlation_Id","Start_Timestamp",'
+        '"End_Timestamp"\n"KERNEL_DISPATCH","Agent 1",1,15606,9,"late",9,3200098838999999,3200098839999999\n'
+        '"KERNEL_DISPATCH","Agent 1",1,15606,1,"first",1,3200098838431081,3200098838483232\n'
+    )
+    run = open_path(tmp_path, cache=False)
+    assert run.main.device["name"].cast(pl.String).to_list() == ["first", "divide(float*, int)", "late"]
+    assert counted(run) == {
+        ("first", "SQ_WAVES"): [16_384],
+        ("first", "FETCH_SIZE"): [46_080],
+        ("divide(float*, int)", "SQ_WAVES"): [16_384],
+    }
+
+
+def test_counters_of_rocprof_v1_without_times() -> None:
+    run = open_path(recorded("formats/rocprof/vector_add_counters.csv"), cache=False)
+    (trace,) = run.traces
+    (row,) = trace.device.rows(named=True)
+    assert (row["kind"], row["start"], row["duration"], row["grid"], row["device"]) == (
+        "kernel", None, None, [3_906_250, 1, 1], 4
+    )  # fmt: skip
+    name = "vector_add(float*, float*, float*, int) [clone .kd]"
+    assert counted(run) == {(name, "GPUBusy"): [100], (name, "Wavefronts"): [15_625_000]}
+
+
+def test_counters_of_rocprof_v1_with_times(tmp_path: Path) -> None:
+    (tmp_path / "counters.csv").write_text(
+        "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,vgpr,sgpr,fbar,sig,WriteSize,DispatchNs,"
+        "BeginNs,EndNs,CompleteNs\n\n"
+        '0,"_occa_weightedNorm2_0.kd",0,1,0,16433,16439,262144,512,4096,0,16,32,0,0x7fa90163e700,4,4556288436792544,'
+        "4556288440165491,4556288440211571,4556288440226587\n"
+    )
+    run = open_path(tmp_path / "counters.csv", cache=False)
+    assert run.main.device["duration"].to_list() == [46_080]
+    assert run.main.notes[0].reason == "description of the GPUs (agent_info.csv)"
+    assert counted(run) == {("_occa_weightedNorm2_0.kd", "WriteSize"): [4096]}
+
+
+def test_counters_of_rocpd_are_what_its_own_view_sums(tmp_path: Path) -> None:
+    """Rows as rocprofv3 writes them, a part of the GPU each, put into a real database, which sums them itself."""
+    path = tmp_path / "counted.db"
+    path.write_bytes(gzip.decompress(recorded("formats/rocpd/ck_bmm_results.db.gz").read_bytes()))
+    with sqlite3.connect(path) as connection:
+        (events,) = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_pmc_event_%'").fetchone()
+        kernels, info = (events.replace("pmc_event", name) for name in ("kernel_dispatch", "info_pmc"))
+        connection.execute(
+            f"INSERT INTO {info}(id, nid, pid, agent_id, name, symbol) VALUES(1, 1, 1, 1, 'SQ_WAVES', 'SQ_WAVES'),"
+            "(2, 1, 1, 1, 'TCC_HIT', 'TCC_HIT')"
+        )
+        for part in range(3):
+            connection.execute(
+                f"INSERT INTO {events}(event_id, pmc_id, value)"
+                f" SELECT event_id, 1 + dispatch_id % 2, dispatch_id / 7.0 + {part} FROM {kernels}"
+                " WHERE dispatch_id > 5"
+            )
+        connection.execute(f"INSERT INTO {events}(event_id, pmc_id, value) VALUES(999999, 1, 5)")
+        theirs = connection.execute("SELECT counter_name, value FROM counters_collection ORDER BY start").fetchall()
+    run = open_path(path, cache=False)
+    (trace,) = run.of_kind("ncu")
+    assert len(theirs) == trace.device.height == 146
+    assert trace.counters.select(pl.col("metric").cast(pl.String), "value").rows() == theirs
+    assert (run.main.device.height, run.main.counters.height) == (151, 0)
+    assert [(note.reason, note.count) for note in run.main.notes] == [("kernel of a counter", 1)]

@@ -3,18 +3,23 @@
 import gzip
 import math
 import random
+import struct
 from pathlib import Path
 
 import polars as pl
 import pytest
 from sample_runs import recorded
 
+from tracetui.analysis.counters.source_lines import source_lines
 from tracetui.app.cli.main import main
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.errors import TraceError
+from tracetui.parsers.ncu import native
+from tracetui.parsers.ncu.cubin import lines_of
 from tracetui.parsers.ncu.frames import base_unit
 from tracetui.parsers.ncu.native import unit_of
 from tracetui.parsers.ncu.reader import read_ncu
+from tracetui.parsers.wire import Damaged, fields
 
 HISTOGRAM, MATMULT = "formats/ncu_rep/histogram.ncu-rep", "formats/ncu_rep/matmult_h100.ncu-rep"
 SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -154,3 +159,156 @@ def test_no_copy_is_made_of_a_report(tmp_path: Path, capsys: pytest.CaptureFixtu
 )
 def test_the_name_of_a_metric_tells_its_unit(name: str, unit: str) -> None:
     assert unit_of(name) == unit
+
+
+# --- source lines and NVTX, which no report at hand has: they are put into real ones, and NVIDIA's library reads them
+
+
+def message(*parts: tuple[int, "int | str | bytes"]) -> bytes:
+    """The wire format of these fields."""
+
+    def varint(value: int) -> bytes:
+        return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+    found = b""
+    for number, value in parts:
+        if isinstance(value, int):
+            found += varint(number << 3) + varint(value)
+        else:
+            content = value.encode() if isinstance(value, str) else value
+            found += varint(number << 3 | 2) + varint(len(content)) + content
+    return found
+
+
+def with_more(path: Path, metrics: dict[str, dict[int, int]], nvtx: bytes = b"", source: bytes = b"") -> bytes:
+    """The report with metrics of its last launch at addresses, its ranges, and the text of its source files."""
+    data = path.read_bytes()
+    blocks = list(native._blocks(data))
+    made, known = data[: 8 + int.from_bytes(data[4:8], "little")], 0
+    for place, (header, begin, end) in enumerate(blocks):
+        parts = [(number, part if isinstance(part, int) else data[slice(*part)]) for number, part in header]
+        known += sum(sum(1 for _ in fields(part, 0, len(part))) for number, part in parts if number == 4)
+        entries = []
+        while begin < end:
+            (at, begin), _ = native._sized(data, begin, end)
+            entries.append(data[at:begin])
+        if dict(parts)[1] and source:
+            entries[0] += message((8, source))
+        if place == len(blocks) - 1:
+            parts.append((4, message(*((1, name) for name in metrics))))
+            for number, counted in enumerate(metrics.values()):
+                instances = [
+                    (3, message((1, message((5, pc))), (2, message((5, value))))) for pc, value in counted.items()
+                ]
+                whole = message((5, sum(counted.values())))
+                entries[-1] += message((13, message((1, known + number), (2, whole), *instances)))
+            entries[-1] += message((21, nvtx)) if nvtx else b""
+        payload = b"".join(struct.pack("<I", len(entry)) + entry for entry in entries)
+        head = message(*((number, len(payload) if number == 5 else part) for number, part in parts))
+        made += struct.pack("<I", len(head)) + head + payload
+    return made
+
+
+STALLS = "smsp__pcsamp_warps_issue_stalled_"
+LONG, SELECTED, NOT_ISSUED = (STALLS + name for name in ("long_scoreboard", "selected", "long_scoreboard_not_issued"))
+SECTORS = "memory_l2_theoretical_sectors_global"
+
+
+@pytest.mark.parametrize(("name", "size"), [(HISTOGRAM, 0x180), (MATMULT, 0xC00)])
+def test_source_lines_are_where_nvidia_finds_them(tmp_path: Path, name: str, size: int) -> None:
+    library = pytest.importorskip("ncu_report")
+    plain = list(library.load_report(str(recorded(name)))[0])[-1]
+    first = plain["launch__function_pcs"].as_uint64(0)
+    counts = {
+        LONG: {first + at: at // 16 % 7 for at in range(0, size, 16)},
+        SELECTED: {first + at: 1 for at in range(0, size, 32)},
+        NOT_ISSUED: {first + at: 5 for at in range(0, size, 16)},
+        "inst_executed": {first + at: 32 for at in range(0, size, 16)},
+        SECTORS: {first + 0x50: 96},
+        SECTORS + "_ideal": {first + 0x50: 32},
+    }
+    report = tmp_path / "made.ncu-rep"
+    report.write_bytes(with_more(recorded(name), counts))
+    launch = list(library.load_report(str(report))[0])[-1]
+    theirs: dict[str, dict[str, float]] = {}
+    for metric in counts:
+        found = launch[metric]
+        for number in range(found.num_instances()):
+            place = launch.source_info(found.correlation_ids().as_uint64(number))
+            values = theirs.setdefault(f"{Path(place.file_name()).name}:{place.line()}", dict.fromkeys(counts, 0.0))
+            values[metric] += found.as_uint64(number)
+    lines = source_lines(open_path(report, cache=False).main)
+    assert len(theirs) >= 5
+    assert set(lines["place"]) == set(theirs)
+    for place, samples, percent, stall, instructions, sectors, surplus in lines.select(
+        "place", "samples", "percent", "stall", "instructions", "sectors_per_request", "surplus_percent"
+    ).iter_rows():
+        own = theirs[place]
+        assert (samples, instructions) == (own[LONG] + own[SELECTED], own["inst_executed"])
+        assert percent == pytest.approx(100 * samples / (sum(counts[LONG].values()) + len(counts[SELECTED])))
+        assert stall == ("long_sb" if own[LONG] else None)
+        expected = (own[SECTORS] / 32, 100 * 64 / 96) if own[SECTORS] else (None, None)
+        assert (sectors, surplus) == expected
+    assert main(["report", str(report), "--section", "source_lines"]) == 0
+
+
+def test_texts_of_the_source_stand_beside_the_lines(tmp_path: Path) -> None:
+    source = message((1, message((1, "/home/me/hw3_ex1_template.cu"), (2, "\n" * 67 + "__global__ void convert"))))
+    counts = {LONG: {0x7FE6FF040B00: 3, 0x7FE6FF040B10: 1}}
+    report = tmp_path / "made.ncu-rep"
+    report.write_bytes(with_more(recorded(HISTOGRAM), counts, source=source))
+    lines = source_lines(open_path(report, cache=False).main)
+    assert lines.select("place", "source", "samples").rows() == [
+        ("hw3_ex1_template.cu:68", "__global__ void convert", 3.0), ("hw3_ex1_template.cu:69", "", 1.0)
+    ]  # fmt: skip
+
+
+def test_ranges_around_a_launch_are_those_of_its_thread(tmp_path: Path) -> None:
+    library = pytest.importorskip("ncu_report")
+    nothing = message((1, 0), (2, 0))
+    registered = message((1, 3), (2, 0), (3, nothing), (4, nothing), (5, message((1, 3), (3, 77))))
+    own = message((1, 1), (3, message((1, "outer"))), (3, message((1, "inner"))))
+    other = message((1, 1), (3, message((1, "of another thread"))))
+    nvtx = message(
+        (1, message((1, 1), (2, ""))),
+        (1, message((1, 5), (2, "NCCL"), (3, message((1, 77), (2, "ncclAllReduce"))))),
+        (2, message((1, 1), (2, other))),
+        (2, message((1, 1_553_047), (2, own), (2, message((1, 5), (3, message((1, ""), (2, registered))))))),
+        (3, message((1, 1), (3, message((1, 9), (2, "loose"))))),
+        (4, 1),
+    )
+    report = tmp_path / "made.ncu-rep"
+    report.write_bytes(with_more(recorded(HISTOGRAM), {}, nvtx))
+    trace = open_path(report, cache=False).main
+    found = trace.counters.filter(pl.col("section").cast(pl.String) == "NVTX")
+    assert found.select("device_row", pl.col("metric").cast(pl.String), "text").rows() == [
+        (1, "push/pop range", "outer/inner/NCCL:ncclAllReduce"), (1, "start/end range", "loose")
+    ]  # fmt: skip
+    state = list(library.load_report(str(report))[0])[-1].nvtx_state()
+    domains = [state.domain_by_id(number) for number in state.domains()]
+    assert [(domain.name(), domain.push_pop_ranges(), domain.start_end_ranges()) for domain in domains] == [
+        ("", ("outer", "inner"), ("loose",)), ("NCCL", ("ncclAllReduce",), ())
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [HISTOGRAM, MATMULT])
+def test_damaged_code_has_no_lines_or_is_damaged(name: str) -> None:
+    data = recorded(name).read_bytes()
+    codes = [
+        data[slice(*part)]
+        for header, begin, end in native._blocks(data)
+        if dict(header)[1]
+        for number, part in fields(data, *native._sized(data, begin, end)[0])
+        if number == 4
+    ]
+    assert any(map(lines_of, codes))
+    chance = random.Random(7)
+    for code in codes:
+        for _ in range(60):
+            broken = bytearray(code)
+            for _ in range(chance.randrange(1, 9)):
+                broken[chance.randrange(len(broken))] = chance.randrange(256)
+            try:
+                lines_of(bytes(broken[: chance.randrange(len(broken))] if chance.random() < 0.3 else broken))
+            except Damaged:
+                continue

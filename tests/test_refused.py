@@ -17,7 +17,6 @@ from tracetui.parsers.runs.detect import refused
     ("name", "what", "way_out"),
     [
         ("formats/nvprof/session_xml.nvvp", "a saved session of NVIDIA's Visual Profiler", "nvprof -o"),
-        ("formats/rocprof/vector_add_counters.csv", "kernels and counters of rocprof", "results.json"),
         ("formats/rocprof/vector_add_results.stats.csv", "a table of rocprof", "results.json"),
         ("formats/rocprof/vector_add_results.hip_stats.csv", "a table of rocprof", "results.json"),
         ("nsys/stats/ops_nvtx_kern_sum.csv", "a table of `nsys stats`", "nsys export --type=sqlite"),
@@ -42,7 +41,6 @@ def test_recorded_files(name: str, what: str, way_out: str) -> None:
         (b"\nProcessing [a.sqlite]\nTime (%),Total Time,Instances\n", "a table of `nsys stats`"),
         (b'==42== Profiling result:\n"Type","Time(%)","Time"\n', "what nvprof printed"),
         (b"timestamp, name, utilization.gpu [%], power.draw [W]\n", "a log of nvidia-smi"),
-        (b'"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id"\n', "counters of rocprofv3"),
         ('\n{"traceEvents": []}'.encode("utf-16"), "JSON in UTF-16"),
         ('[{"ph": "X"}]'.encode("utf-16-be"), "JSON in UTF-16"),
         (gzip.compress(gzip.compress(b"[]", mtime=0), mtime=0), "gzip within gzip"),

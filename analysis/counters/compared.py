@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tracetui.analysis.counters.counters import MEANS, bound_class, launch_counters
 from tracetui.analysis.counters.metrics import by_column
-from tracetui.analysis.counters.source_lines import has_lines
+from tracetui.analysis.counters.source_lines import is_page
 from tracetui.analysis.side_by_side import per_run, together
 from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.errors import TraceError
@@ -109,7 +109,7 @@ def reports_of(run: Run, open_file: Callable[[Path], Trace] | None = None) -> tu
         run: what `open_path` returned.
         open_file: opens a file that is not open yet.
     """
-    traces, problems = [trace for trace in run.of_kind("ncu") if not has_lines(trace)], list[str]()
+    traces, problems = [trace for trace in run.of_kind("ncu") if not is_page(trace)], list[str]()
     if not traces or not run.others or run.main.info.kind != "ncu":
         return traces, problems
     from tracetui.parsers.runs.detect import comparable_files
@@ -121,7 +121,7 @@ def reports_of(run: Run, open_file: Callable[[Path], Trace] | None = None) -> tu
                 at_hand[path] = open_file(path) if open_file else open_path(path).main
             except TraceError as problem:
                 problems.append(str(problem))
-    return join_pages([at_hand[path] for path in sorted(at_hand) if not has_lines(at_hand[path])]), problems
+    return join_pages([at_hand[path] for path in sorted(at_hand) if not is_page(at_hand[path])]), problems
 
 
 def labels(paths: Sequence[Path]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Hardware counters of Nsight Compute: one row per profiled launch, one per kernel, and what was not collected."""
+"""Hardware counters of Nsight Compute and ROCm: one row per profiled launch, one per kernel, what was not collected."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def launch_counters(trace: Trace) -> pl.DataFrame:
     measured = metrics.filter(pl.col("value").is_not_null())
     rows = pl.DataFrame({"device_row": pl.int_range(device.height, dtype=pl.UInt32, eager=True)})
     table = rows.hstack(
-        device.select("name", "grid", "block", "device", "registers", "shared_memory").with_columns(
+        device.select("name", "grid", "block", "device", "registers", "shared_memory", "duration").with_columns(
             pl.col("name").cast(pl.String)
         )
     )
@@ -66,6 +66,8 @@ def launch_counters(trace: Trace) -> pl.DataFrame:
     table = table.join(tensor_evidence(measured), on="device_row", how="left", maintain_order="left")
     names = table["name"].to_list()
     short = {name: kernel_names.short_name(name) for name in set(names)}
+    # ROCm counts while a kernel runs, whose duration is no counter
+    table = table.with_columns(duration_ns=pl.coalesce("duration_ns", pl.col("duration").cast(pl.Float64)))
     table = table.with_columns(
         pl.Series("short_name", [short[name] for name in names], pl.String),
         _capability(trace, table["device"]),

@@ -1,4 +1,4 @@
-"""The quantities that Nsight Compute's counters measure, by raw name and by label of the details page, old and new.
+"""The quantities that counters measure: Nsight Compute's by raw name and by label, old and new, and ROCm's derived.
 
 And what a file leaves unknown: metrics that it lacks, with the command that collects them, and launches after a limit.
 """
@@ -97,7 +97,7 @@ METRICS = (
         "l2_hit_percent",
         "L2 hit rate",
         "%",
-        ("lts__t_sector_hit_rate.pct",),
+        ("lts__t_sector_hit_rate.pct", "L2CacheHit"),
         ("L2 Hit Rate",),
         "MemoryWorkloadAnalysis",
     ),
@@ -105,7 +105,7 @@ METRICS = (
         "occupancy_percent",
         "achieved occupancy",
         "%",
-        (f"sm__warps_active.{ACTIVE}",),
+        (f"sm__warps_active.{ACTIVE}", "OccupancyPercent"),
         ("Achieved Occupancy",),
         "Occupancy",
     ),
@@ -151,8 +151,10 @@ METRICS = (
     Metric("limit_blocks", "", "block", ("launch__occupancy_limit_blocks",), ("Block Limit SM",)),
     Metric("limit_barriers", "", "block", ("launch__occupancy_limit_barriers",), ("Block Limit Barriers",)),
     Metric("dram_total", "", "byte", ("dram__bytes.sum",)),
-    Metric("dram_read", "", "byte", ("dram__bytes_read.sum", "dram__bytes_op_read.sum")),
-    Metric("dram_written", "", "byte", ("dram__bytes_write.sum", "dram__bytes_op_write.sum")),
+    Metric("dram_read", "", "byte", ("dram__bytes_read.sum", "dram__bytes_op_read.sum", "FETCH_SIZE", "FetchSize")),
+    Metric(
+        "dram_written", "", "byte", ("dram__bytes_write.sum", "dram__bytes_op_write.sum", "WRITE_SIZE", "WriteSize")
+    ),
     Metric("dram_rate", "", "byte/s", ("dram__bytes.sum.per_second",), ("Memory Throughput",)),
 )
 """Every quantity that is looked up by name; `launch_counters` describes those that reach its table."""
@@ -239,7 +241,7 @@ def not_collected(trace: Trace, launches: pl.DataFrame) -> NotCollected | None:
         trace: the trace, whose page tells whether a section was collected but not printed.
         launches: what `launch_counters` gives.
     """
-    if not launches.height:
+    if not launches.height or trace.info.tool.startswith("AMD"):  # its counters have no sections
         return None
     absent = launches["missing"].explode().drop_nulls().unique(maintain_order=True).to_list()
     everywhere = [name for name in absent if launches["missing"].list.contains(name).all()]

@@ -30,7 +30,13 @@ _PASSES = frozenset({"selected"})
 
 
 def has_lines(trace: Trace) -> bool:
-    """Whether the trace is ncu's source page."""
+    """Whether the trace has counts at places of the source: ncu's source page, or a report with them."""
+    sections = trace.counters["section"].unique().cast(pl.String) if trace.info.kind == "ncu" else pl.Series([""])
+    return bool(sections.str.starts_with(page.PLACE).any())
+
+
+def is_page(trace: Trace) -> bool:
+    """Whether the trace is ncu's source page, which has nothing else."""
     return trace.info.kind == "ncu" and dict(trace.info.captured).get("page") == page.PAGE
 
 
@@ -50,7 +56,9 @@ def source_lines(trace: Trace) -> pl.DataFrame:
     names = trace.device["name"].cast(pl.String).to_list()
     found: dict[tuple[str, str], dict[str, float]] = {}
     texts: dict[tuple[str, str], str] = {}
-    counters = trace.counters.select("device_row", pl.col("section", "metric").cast(pl.String), "value", "text")
+    counters = trace.counters.with_columns(pl.col("section", "metric").cast(pl.String))
+    counters = counters.filter(pl.col("section").str.starts_with(page.PLACE))
+    counters = counters.select("device_row", "section", "metric", "value", "text")
     for row, section, metric, value, text in counters.iter_rows():
         key = (names[row], section.removeprefix(page.PLACE))
         sums = found.setdefault(key, {})

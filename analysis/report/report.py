@@ -165,9 +165,9 @@ def report(
 
 def _by_default(run: Run) -> list[str]:
     """All sections but those that are read on request, or that only another recording has."""
-    from tracetui.analysis.counters.source_lines import has_lines
+    from tracetui.analysis.counters.source_lines import has_lines, is_page
 
-    if run.traces and all(map(has_lines, run.traces)):
+    if run.traces and all(map(is_page, run.traces)):
         return [SOURCE_LINES]
     left_out = {*report_sections.ON_REQUEST} | (set() if any(map(has_lines, run.traces)) else {SOURCE_LINES})
     if run.manifest is None or not (run.main.source.path.parent / SAMPLES).exists():

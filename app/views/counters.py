@@ -18,7 +18,7 @@ from tracetui.analysis.counters.counters import (
     metric_table,
 )
 from tracetui.analysis.counters.metrics import not_collected
-from tracetui.analysis.counters.source_lines import has_lines, source_lines
+from tracetui.analysis.counters.source_lines import has_lines, is_page, source_lines
 from tracetui.analysis.kernels import size_text
 from tracetui.analysis.report.counters import by_file
 from tracetui.analysis.report.sections import roofs
@@ -82,7 +82,7 @@ class CountersView(TableView):
 
     TAB = "counters"
     ABOVE = True
-    TABLES = ("kernels", "launches", "rules", "metrics", "files", "roofline")
+    TABLES = ("kernels", "launches", "rules", "lines", "metrics", "files", "roofline")
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,6 +167,7 @@ class CountersView(TableView):
         """Returns the tables that there are counters for; without any the roofline from shapes."""
         gone = {"files"} if not self._several else set()
         gone |= set() if self._counts_flops else {"roofline"}
+        gone |= set() if any(map(has_lines, self._traces)) else {"lines"}
         return tuple(table for table in self.TABLES if table not in gone) if self._traces else ("roofline",)
 
     # --- pages
@@ -180,7 +181,7 @@ class CountersView(TableView):
             if traces or page.frame.height:
                 return page
             return Page("counters", "Counters", pl.DataFrame(), (), "kernels", empty=NO_COUNTERS)
-        if all(map(has_lines, traces)):
+        if self.kind == "lines" or all(map(is_page, traces)):
             lines = self.session.cached("source_lines", lambda: pl.concat(map(source_lines, traces)))
             return Page.of(SOURCE_LINES, lines, note=SOURCE_LINES.base, alone=True)
         launches = self._launches()

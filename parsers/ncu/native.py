@@ -1,4 +1,4 @@
-"""Reads Nsight Compute's own report (``.ncu-rep``) without ncu: launches, metrics, sections and what rules say.
+"""Reads Nsight Compute's own report (``.ncu-rep``) without ncu: launches, metrics, rules, NVTX ranges, source lines.
 
 A report is a magic number, a header, and blocks. A block is a header, whose field 5 says how many bytes follow, and
 sources, then results; each of these and the headers is four bytes with its length and a message of Protocol Buffers.
@@ -7,7 +7,11 @@ The names of metrics stand once, in the first block with results, and hold for a
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_right
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -15,11 +19,13 @@ from msgspec import Struct, field
 
 from tracetui.parsers import schema
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.ncu.frames import RULES, Launches
+from tracetui.parsers.ncu import source_page
+from tracetui.parsers.ncu.cubin import lines_of
+from tracetui.parsers.ncu.frames import NVTX_SECTION, RULES, Launches
 from tracetui.parsers.wire import Damaged, double, fields, signed, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tracetui.parsers.tally import Tally
@@ -88,6 +94,29 @@ def unit_of(metric: str) -> str:
     return f"{quantity}/cycle"
 
 
+_STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(\w+?)(_not_issued)?")
+_STALLS = {
+    "long_scoreboard": "long_sb", "short_scoreboard": "short_sb", "dispatch_stall": "dispatch", "imc_miss": "imc",
+    "lg_throttle": "lg", "math_pipe_throttle": "math", "mio_throttle": "mio", "no_instructions": "no_inst",
+    "no_instruction": "no_inst", "sleeping": "sleep", "tex_throttle": "tex",
+}  # fmt: skip
+"""What the source page calls the reasons for which warps wait, where it differs."""
+_IS_STALL = re.compile(rf"{source_page.STALL}\w+")
+_COUNTED = {
+    "inst_executed": source_page.INSTRUCTIONS,
+    "memory_l2_theoretical_sectors_global": source_page.SECTORS,
+    "memory_l2_theoretical_sectors_global_ideal": source_page.IDEAL,
+}
+
+
+def title_of(metric: str) -> str | None:
+    """What the source page calls a metric that is counted at instructions; None for those that it is not read for."""
+    if (stall := _STALL.fullmatch(metric)) is None:
+        return _COUNTED.get(metric)
+    reason = _STALLS.get(stall[1], stall[1])
+    return f"{source_page.STALL}{reason}{f' {source_page.NOT_ISSUED}' if stall[2] else ''}"
+
+
 _DEVICE = "launch__device_id"
 """The metric that tells on which GPU a kernel ran: no field of a launch does."""
 _ROW = ("device_row", "metric", "value", "text")
@@ -100,11 +129,19 @@ class Report(Struct):
     captured: dict[str, str] = field(default_factory=dict)
     metrics: list[str] = field(default_factory=list)
     """Names by number."""
+    titles: dict[int, str] = field(default_factory=dict)
+    """Of those that are counted at instructions what the source page calls them, by number."""
     rows: dict[str, list[object]] = field(default_factory=lambda: {name: [] for name in _ROW})
     """Counters, column by column; `metric` is a number in `metrics`."""
     said: list[tuple[str, int, str | None, str, str | None, float | None, str]] = field(default_factory=list)
     """What rules say, as rows of counters."""
     whole: bool = True
+    programs: dict[int, tuple[Span | None, Span | None]] = field(default_factory=dict)
+    """By number, where the code of the GPU and the texts of its source files lie."""
+    functions: dict[str, list[tuple[int, str, int]]] = field(default_factory=dict)
+    """By process, where each function lay in memory, its name, and the number of its program."""
+    sampled: list[tuple[int, str, str, Span]] = field(default_factory=list)
+    """Launch, process, the source page's title, and where the metric with its values at instructions lies."""
 
 
 def read_report(path: Path, data: bytes, tally: Tally) -> Report:
@@ -117,9 +154,11 @@ def read_report(path: Path, data: bytes, tally: Tally) -> Report:
     process = "", ""
     try:
         for header, begin, end in _blocks(data):
-            results, others = 0, 0
+            sources, results, others = 0, 0, 0
             for number, value in header:
-                if number == 2 and isinstance(value, int):
+                if number == 1 and isinstance(value, int):
+                    sources = value
+                elif number == 2 and isinstance(value, int):
                     results = value
                 elif 7 <= number <= 9 and isinstance(value, int):
                     others += value
@@ -129,10 +168,14 @@ def read_report(path: Path, data: bytes, tally: Tally) -> Report:
                     report.metrics += [
                         text(data, name) for at, name in fields(data, *value) if at == 1 and isinstance(name, tuple)
                     ]
+                    titles = enumerate(map(title_of, report.metrics))
+                    report.titles = {place: title for place, title in titles if title is not None}
                 elif number == 6 and isinstance(value, tuple):
                     process = _process(data, value)
             if others:
                 tally.skipped("result of a range, a command list or a graph, which is no launch", others)
+            if sources:
+                _sources(data, (begin, end), sources, process[0], report)
             if results:
                 _results(data, (begin, end), results, others, process, report, tally)
     except Damaged:
@@ -182,6 +225,26 @@ def _session(data: bytes, span: Span, report: Report) -> None:
                 report.captured[label] = pair[2]
 
 
+def _sources(data: bytes, span: Span, count: int, process: str, report: Report) -> None:
+    """The programs of a block, which are its first entries; the code stands once, however many entries there are."""
+    at, end = span
+    for _ in range(count):
+        entry, at = _sized(data, at, end)
+        found = dict(fields(data, *entry))
+        number = found.get(1)
+        if not isinstance(number, int):
+            continue
+        code, files = (value if isinstance(value := found.get(part), tuple) else None for part in (4, 8))
+        before = report.programs.get(number, (None, None))
+        report.programs[number] = code or before[0], files or before[1]
+        table = found.get(9)
+        for _, function in fields(data, *table) if isinstance(table, tuple) else ():
+            parts = dict(fields(data, *function)) if isinstance(function, tuple) else {}
+            name, address = parts.get(1), parts.get(2)
+            if isinstance(name, tuple) and isinstance(address, int):
+                report.functions.setdefault(process, []).append((address, text(data, name), number))
+
+
 def _results(
     data: bytes, span: Span, count: int, others: int, process: tuple[str, str], report: Report, tally: Tally
 ) -> None:
@@ -203,7 +266,8 @@ def _launch(data: bytes, span: Span, process: tuple[str, str], report: Report) -
     names = {number: text(data, value) for number, value in found if 5 <= number <= 7 and isinstance(value, tuple)}
     numbers = {number: str(value) for number, value in found if isinstance(value, int)}
     sizes = {number: _three(data, value) for number, value in found if number in (10, 11) and isinstance(value, tuple)}
-    metrics = [_metric(data, value) for number, value in found if number == 13 and isinstance(value, tuple)]
+    parts = [value for number, value in found if number == 13 and isinstance(value, tuple)]
+    metrics = [_metric(data, part) for part in parts]
     said = [row for number, value in found if number == 19 and isinstance(value, tuple) for row in _rule(data, value)]
     device = next((value for name, value, _ in metrics if report.metrics[name : name + 1] == [_DEVICE]), None)
     row = len(report.launches)
@@ -222,6 +286,13 @@ def _launch(data: bytes, span: Span, process: tuple[str, str], report: Report) -
         columns["metric"].append(metric)
         columns["value"].append(number)
         columns["text"].append(string)
+    for part, (metric, _, _) in zip(parts, metrics, strict=True):
+        if (counted := report.titles.get(metric)) is not None:
+            report.sampled.append((row, process[0], counted, part))
+    nvtx = dict(found).get(21)
+    if isinstance(nvtx, tuple):
+        for kind, ranges in _nvtx(data, nvtx, dict(found).get(1)):
+            report.said.append(("metric", row, NVTX_SECTION, kind, None, None, "/".join(ranges)))
     report.said += [(kind, row, section, name, of, gain, words) for kind, section, name, of, gain, words in said]
 
 
@@ -237,14 +308,131 @@ def _metric(data: bytes, span: Span) -> tuple[int, float | None, str | None]:
         if number == 1 and isinstance(part, int):
             name = part
         elif number == 2 and isinstance(part, tuple):
-            for kind, content in fields(data, *part):
-                if isinstance(content, int):
-                    value = float(content if kind == 5 else signed(content))
-                elif kind == 1:
-                    string = text(data, content)
-                else:
-                    value = double(data, content)
+            value, string = _value(data, part)
     return name, value, string
+
+
+def _value(data: bytes, span: Span) -> tuple[float | None, str | None]:
+    """A value as a number or as a text."""
+    value, string = None, None
+    for kind, content in fields(data, *span):
+        if isinstance(content, int):
+            value = float(content if kind == 5 else signed(content))
+        elif kind == 1:
+            string = text(data, content)
+        else:
+            value = double(data, content)
+    return value, string
+
+
+def _nvtx(data: bytes, span: Span, thread: int | Span | None) -> Iterator[tuple[str, list[str]]]:
+    """The ranges around a launch, outermost first, those of a domain other than the default one as ``domain:name``."""
+    state = list(fields(data, *span))
+    domains: dict[int, str] = {}
+    strings: dict[tuple[int, int], str] = {}
+    for number, value in state:
+        if number == 1 and isinstance(value, tuple):
+            parts = list(fields(data, *value))
+            domain = next((part for at, part in parts if at == 1 and isinstance(part, int)), 0)
+            domains[domain] = next((text(data, part) for at, part in parts if at == 2 and isinstance(part, tuple)), "")
+            for at, part in parts:
+                said = dict(fields(data, *part)) if at == 3 and isinstance(part, tuple) else {}
+                if isinstance(key := said.get(1), int) and isinstance(words := said.get(2), tuple):
+                    strings[domain, key] = text(data, words)
+    default = next((value for number, value in state if number == 4), None)
+
+    def named(spans: list[Span], name_at: int) -> list[str]:
+        found = []
+        for lies in spans:
+            parts = list(fields(data, *lies))
+            domain = next((part for at, part in parts if at == 1 and isinstance(part, int)), 0)
+            prefix = "" if domain == default or not domains.get(domain) else f"{domains[domain]}:"
+            for at, part in parts:
+                if at == 3 and isinstance(part, tuple):
+                    name = _name_of(data, part, name_at, domain, strings)
+                    found += [prefix + name] if name else []
+        return found
+
+    threads = [list(fields(data, *value)) for number, value in state if number == 2 and isinstance(value, tuple)]
+    own = [parts for parts in threads if (1, thread) in parts]
+    stacks = [value for parts in own for at, value in parts if at == 2 and isinstance(value, tuple)]
+    loose = [value for number, value in state if number == 3 and isinstance(value, tuple)]
+    for kind, spans, name_at in (("push/pop range", stacks, 1), ("start/end range", loose, 2)):
+        if ranges := named(spans, name_at):
+            yield kind, ranges
+
+
+def _name_of(data: bytes, span: Span, name_at: int, domain: int, strings: dict[tuple[int, int], str]) -> str:
+    """The name of a range: its own, else its message, which may be registered."""
+    parts = dict(fields(data, *span))
+    if isinstance(name := parts.get(name_at), tuple) and (own := text(data, name)):
+        return own
+    attributes = parts.get(name_at + 1)
+    message = dict(fields(data, *attributes)).get(5) if isinstance(attributes, tuple) else None
+    said = dict(fields(data, *message)) if isinstance(message, tuple) else {}
+    if isinstance(words := said.get(2), tuple) and (spelled := text(data, words)):
+        return spelled
+    handle = said.get(3)
+    return strings.get((domain, handle), "") if isinstance(handle, int) else ""
+
+
+def _source_lines(data: bytes, report: Report, tally: Tally) -> pl.DataFrame:
+    """What was counted at instructions, as the source page has it: by line, without lines by address."""
+    launches = [source_page.Kernel(name) for name in report.launches.names]
+    functions = {process: sorted(table) for process, table in report.functions.items()}
+    lines, texts = {}, {}
+    for number, (code, files) in report.programs.items() if report.sampled else ():
+        try:
+            lines[number] = lines_of(data[slice(*code)]) if code else {}
+            texts[number] = _texts(data, files) if files else {}
+        except Damaged:  # noqa: PERF203  the other programs can still be read
+            tally.skipped("line table that is damaged")
+    for (row, process), metrics in groupby(report.sampled, itemgetter(0, 1)):
+        table = functions.get(process, [])
+        for pc, values in _by_instruction(data, metrics).items():
+            found = bisect_right(table, pc, key=itemgetter(0)) - 1
+            address, name, number = table[found] if found >= 0 else (0, "", 0)
+            own = lines.get(number, {}).get(name)
+            place = own.at(pc - address) if own is not None else None
+            said = texts.get(number, {}).get(place, "") if place else ""
+            launches[row].add(f"{place[0]}:{place[1]}" if place else hex(pc), said, values)
+    return source_page.counters_of(launches, "sample")
+
+
+def _by_instruction(data: bytes, metrics: Iterable[tuple[int, str, str, Span]]) -> dict[int, dict[str, float]]:
+    """What a launch counted at each address, by the source page's titles, with those that it computes."""
+    found: dict[int, dict[str, float]] = {}
+    for _, _, title, metric in metrics:
+        for number, instance in fields(data, *metric):
+            if number == 3 and isinstance(instance, tuple):
+                pc, value = (_value(data, part)[0] if part else None for part in _parts(data, instance, 1, 2))
+                if pc is not None and value is not None and math.isfinite(value):
+                    found.setdefault(int(pc), {})[title] = value
+    for values in found.values():
+        stalls = [value for title, value in values.items() if _IS_STALL.fullmatch(title)]
+        values |= {source_page.SAMPLES: sum(stalls)} if stalls else {}
+        if values.get(source_page.SECTORS):
+            values[source_page.REQUESTS] = values.get(source_page.INSTRUCTIONS, 0.0)
+    return found
+
+
+def _texts(data: bytes, span: Span) -> dict[tuple[str, int], str]:
+    """The lines of the source files that a report holds (``--import-source``), by file and number."""
+    found: dict[tuple[str, int], str] = {}
+    for number, file in fields(data, *span):
+        if number == 1 and isinstance(file, tuple):
+            name, content = _parts(data, file, 1, 2)
+            if name and content:
+                short = re.split(r"[/\\]", text(data, name))[-1]
+                for line, words in enumerate(text(data, content).split("\n"), 1):
+                    found[short, line] = words
+    return found
+
+
+def _parts(data: bytes, span: Span, *numbers: int) -> list[Span | None]:
+    """Where these fields of a message lie."""
+    found = {number: value for number, value in fields(data, *span) if isinstance(value, tuple)}
+    return [found.get(number) for number in numbers]
 
 
 def _rule(data: bytes, span: Span) -> Iterator[tuple[str, str | None, str, str | None, float | None, str]]:
@@ -274,8 +462,8 @@ def _rule(data: bytes, span: Span) -> Iterator[tuple[str, str | None, str, str |
             yield RULES[kind], section or None, name, of, gain, words
 
 
-def counters_of(report: Report, tally: Tally) -> pl.DataFrame:
-    """The metrics and rules of the launches, as counters in base units."""
+def counters_of(report: Report, data: bytes, tally: Tally) -> pl.DataFrame:
+    """The metrics and rules of the launches, as counters in base units; source lines of kind ``sample``."""
     names, known = report.metrics, len(report.metrics)
     frame = pl.DataFrame(
         report.rows, {"device_row": schema.RowId, "metric": pl.Int64, "value": pl.Float64, "text": pl.String}
@@ -299,8 +487,10 @@ def counters_of(report: Report, tally: Tally) -> pl.DataFrame:
          "value": pl.Float64, "text": pl.String},
         orient="row",
     )  # fmt: skip
-    both = pl.concat([schema.filled(schema.COUNTERS, part) for part in (measured, rules)])
-    return both.sort("device_row", maintain_order=True)
+    every = pl.concat(
+        [schema.filled(schema.COUNTERS, part) for part in (measured, rules, _source_lines(data, report, tally))]
+    )
+    return every.sort("device_row", maintain_order=True)
 
 
 _BREAKDOWN = "breakdown:"

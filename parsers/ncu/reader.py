@@ -135,7 +135,7 @@ def _native(path: Path, content: bytes, size: int, tally: Tally) -> Trace:
             "record it anew: it is cut, or ncu was ended" if not report.whole else "check what ncu was told to profile"
         )
         raise TraceError(path, "an Nsight Compute report without a whole launch", advice)
-    counters = native.counters_of(report, tally)
+    counters = native.counters_of(report, content, tally)
     device = device_frame(launches, counters)
     info = TraceInfo(
         kind="ncu",

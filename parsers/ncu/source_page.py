@@ -29,7 +29,9 @@ LONGEST = 200
 """Characters of a line that are kept."""
 
 
-class _Kernel(Struct):
+class Kernel(Struct):
+    """What was counted at each place of a kernel's source."""
+
     name: str
     file: str = ""
     places: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -49,7 +51,7 @@ def read_source(text: str, tally: Tally) -> tuple[pl.DataFrame, pl.DataFrame, in
     A kernel is a device row. Its counters have the place in `section`: ``source file:line`` if the page has the
     program's lines, else ``source address``. What a line has is summed over its instructions.
     """
-    kernels: list[_Kernel] = []
+    kernels: list[Kernel] = []
     header: list[str] = []
     file, line, said, rows = "", "", "", 0
     seen: set[tuple[str, str]] = set()
@@ -59,7 +61,7 @@ def read_source(text: str, tally: Tally) -> tuple[pl.DataFrame, pl.DataFrame, in
         if fields[0] in FILE_TITLES:
             file = fields[1]
         elif fields[0] in KERNEL_TITLES:
-            kernels.append(_Kernel(fields[1], file))
+            kernels.append(Kernel(fields[1], file))
         elif SOURCE in fields and fields[0] in (*_LINE, _ADDRESS):
             header, line = fields, ""
             seen.clear()
@@ -77,7 +79,7 @@ def read_source(text: str, tally: Tally) -> tuple[pl.DataFrame, pl.DataFrame, in
                 name = kernels[-1].file.rsplit("/", 1)[-1]
                 place = f"{name}:{line}" if line else fields[at]
                 kernels[-1].add(place, said if line else fields[at + 1], _values(header, fields))
-    return _device(kernels), _counters(kernels), rows
+    return _device(kernels), counters_of(kernels, "metric"), rows
 
 
 def _values(header: list[str], fields: list[str]) -> dict[str, float]:
@@ -94,12 +96,13 @@ def _values(header: list[str], fields: list[str]) -> dict[str, float]:
     return found
 
 
-def _device(kernels: list[_Kernel]) -> pl.DataFrame:
+def _device(kernels: list[Kernel]) -> pl.DataFrame:
     rows = {"kind": ["kernel"] * len(kernels), "name": [kernel.name for kernel in kernels]}
     return schema.filled(schema.DEVICE, pl.DataFrame(rows, schema={"kind": schema.DeviceKind, "name": pl.String}))
 
 
-def _counters(kernels: list[_Kernel]) -> pl.DataFrame:
+def counters_of(kernels: list[Kernel], kind: str) -> pl.DataFrame:
+    """The counters of this kind, with the place in `section`, by the number of the kernel."""
     rows: list[tuple[int, str, str, float | None, str | None]] = []
     for number, kernel in enumerate(kernels):
         for place, values in kernel.places.items():
@@ -116,4 +119,4 @@ def _counters(kernels: list[_Kernel]) -> pl.DataFrame:
         },
         orient="row",
     )
-    return schema.filled(schema.COUNTERS, frame.with_columns(kind=pl.lit("metric")))
+    return schema.filled(schema.COUNTERS, frame.with_columns(kind=pl.lit(kind)))

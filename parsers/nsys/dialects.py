@@ -47,6 +47,8 @@ class Dialect(Struct, frozen=True):
     """The table that describes the GPUs, its columns in nsys's words, and which rows are GPUs."""
     settings: dict[str, tuple[str, str]] = {}
     """What is shown of the recording, by label: the table, and the SQL of one value."""
+    counters: tuple[str, dict[str, str]] = ("", {})
+    """The table of kernels' counters, and what finds `frames.COUNTED` in it, all as texts."""
     context: str = ""
     """A regular expression for tables that hold no events."""
     since_boot: bool = True
@@ -279,6 +281,8 @@ _PID = "(SELECT p.pid FROM {rocpd_info_process} AS p WHERE p.id = t.pid)"
 _TID = "(SELECT p.tid FROM {rocpd_info_thread} AS p WHERE p.id = t.tid)"
 _AGENT = "(SELECT a.{} FROM {{rocpd_info_agent}} AS a WHERE a.id = {})"
 _SYMBOL = "(SELECT k.{} FROM {{rocpd_info_kernel_symbol}} AS k WHERE k.id = t.kernel_id)"
+_COUNTED = "{parts} * t.event_id + {part}"
+_COUNTER = "(SELECT c.{} FROM {{rocpd_info_pmc}} AS c WHERE c.id = t.pmc_id)"
 _STRING = "({parts} * 2 * t.name_id + 2 * {part})"
 _ROC_GPU = _row(
     "start", "end",
@@ -308,6 +312,7 @@ ROCPD = Dialect(
             | {
                 "registersPerThread": _SYMBOL.format("arch_vgpr_count"), "staticSharedMemory": "t.group_segment_size",
                 "dynamicSharedMemory": "0", "demangledName": "({parts} * 2 * t.kernel_id + 2 * {part} + 1)",
+                "counted": _COUNTED,
             },
         ),
         _as(
@@ -346,7 +351,14 @@ ROCPD = Dialect(
         "t.type = 'GPU'",
     ),
     settings={"database version": ("rocpd_metadata", "CASE t.tag WHEN 'schema_version' THEN t.value END")},
-    context=r"rocpd_(info|metadata|string|event|arg|track)",
+    counters=(
+        "rocpd_pmc_event",
+        {
+            "counted": _COUNTED, "metric": _COUNTER.format("name"), "unit": _COUNTER.format("units"),
+            "value": "printf('%!.17g', t.value)",
+        },
+    ),
+    context=r"rocpd_(info|metadata|string|event|arg|track|pmc_event)",
 )  # fmt: skip
 
 

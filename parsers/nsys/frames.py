@@ -81,6 +81,18 @@ STRETCH = 1 << 18
 NESTED_STYLES = [tables.STYLES["push_pop"], tables.STYLES["mark"]]
 
 
+COUNTED: dict[str, pl.DataType] = {
+    "counted": pl.Int64(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64(),
+}  # fmt: skip
+"""What was counted of kernels, one part of the GPU a row; `counted` is the kernel's column of that name."""
+_KIBIBYTES = ("FETCH_SIZE", "WRITE_SIZE", "FetchSize", "WriteSize")
+_SHARES = (
+    "GPUBusy", "OccupancyPercent", "VALUBusy", "VALUUtilization", "SALUBusy", "MemUnitBusy", "MemUnitStalled",
+    "WriteUnitStalled", "L2CacheHit", "LDSBankConflict", "ALUStalledByLDS",
+)  # fmt: skip
+"""ROCm's files have no units. Of its derived counters these are in percent, those above in units of 1024 bytes."""
+
+
 class Events(Struct):
     """A file's events as columns, not yet sorted or linked, with their context."""
 
@@ -98,6 +110,8 @@ class Events(Struct):
     partial: bool
     graph_nodes: tuple[dict[str, Any], ...]
     """The nodes of CUDA graphs, by nsys's names of their columns."""
+    counters: pl.DataFrame
+    """What was counted of kernels (`COUNTED`)."""
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
@@ -121,15 +135,43 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         device = pool.submit(_device_frame, events.device, linked, shared)
         host = _host_frame((calls, ranges, overlapping), place, threads)
     work = device.result()
+    counters = counters_of(work["offset"], events.counters, tally)
+    work = work.with_columns(offset=pl.lit(None, pl.Int64))
     return Trace(
         steps=found,
         host=host,
         device=work,
+        counters=counters,
         info=info,
         source=source,
         notes=tally.notes(),
         collectives=nccl.collectives_frame(host, work, events.payloads),
     )
+
+
+def counters_of(kernels: pl.Series, found: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """The counters of kernels, summed over the parts of the GPU that counted, as ROCm's own tables do.
+
+    Args:
+        kernels: what `found` calls the kernel of each device row.
+        found: the counters, as `COUNTED`.
+        tally: counts those that are of no kernel here.
+    """
+    if not found.height:
+        return schema.empty(schema.COUNTERS)
+    value = pl.col("value").filter(pl.col("value").is_finite())
+    sums = found.group_by("counted", "metric", "unit", maintain_order=True).agg(
+        value=pl.when(value.len() > 0).then(value.sum())
+    )
+    is_size, is_share = pl.col("metric").is_in(_KIBIBYTES), pl.col("metric").is_in(_SHARES)
+    sums = sums.with_columns(
+        unit=pl.when(is_size).then(pl.lit("byte")).when(is_share).then(pl.lit("%")).otherwise("unit"),
+        value=pl.when(is_size).then(1024 * pl.col("value")).otherwise("value"),
+    )
+    rows = kernels.to_frame("counted").with_row_index("device_row").drop_nulls("counted")
+    of_kernels = sums.join(rows, on="counted").sort("device_row", maintain_order=True)
+    tally.missing("kernel of a counter", sums.height - of_kernels.height)
+    return schema.filled(schema.COUNTERS, of_kernels.drop("counted").with_columns(kind=pl.lit("metric")))
 
 
 class Threads:

@@ -18,7 +18,7 @@ from tracetui.parsers.nsys import metadata, names, nccl, tables
 from tracetui.parsers.nsys.compact import Store
 from tracetui.parsers.nsys.database import Database, Query, open_database
 from tracetui.parsers.nsys.dialects import NSYS, Dialect, dialect_of
-from tracetui.parsers.nsys.frames import Events, build_trace
+from tracetui.parsers.nsys.frames import COUNTED, Events, build_trace
 from tracetui.parsers.nsys.privacy import shown
 from tracetui.parsers.nsys.scan import TableReader, stretches
 from tracetui.parsers.nsys.tables import EventTable, Shared
@@ -99,7 +99,12 @@ def _captured_nodes(rows: Iterable[dict[str, Any]], dialect: Dialect) -> pl.Data
 
 
 def events_of_rows(
-    dialect: Dialect, rows: Mapping[str, pl.DataFrame], strings: Mapping[int, str], known: Metadata, tally: Tally
+    dialect: Dialect,
+    rows: Mapping[str, pl.DataFrame],
+    strings: Mapping[int, str],
+    known: Metadata,
+    counters: pl.DataFrame,
+    tally: Tally,
 ) -> Events:
     """Events of rows in the columns of nsys's tables, by table, that stood in no database.
 
@@ -108,6 +113,7 @@ def events_of_rows(
         rows: by table.
         strings: the names that the rows refer to.
         known: about the recording.
+        counters: of kernels, as `frames.COUNTED`.
         tally: counts what can't be used.
     """
     shared = Shared(tally, metadata.LABELS, dialect.ids)
@@ -132,6 +138,7 @@ def events_of_rows(
         parsed=total - shared.unusable,
         partial=False,
         graph_nodes=(),
+        counters=counters,
     )
 
 
@@ -146,6 +153,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
             shared = Shared(tally, metadata.vocabulary(small), dialect.ids, database.is_cut)
             known = metadata.read(small, dialect)
             of_nccl = nccl.payloads(database, connection, tally)
+            counters = _counters(database, connection, dialect, reader)
             nodes = small.rows(GRAPH_NODES, "start", "globalTid", "graphNodeId", "originalGraphNodeId")
             found = _scan(database, dialect, reader, shared, watch)
             if found.partial and not found.rows:
@@ -177,7 +185,23 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
         parsed=found.rows - shared.unusable,
         partial=found.partial,
         graph_nodes=tuple(nodes),
+        counters=counters,
     )
+
+
+def _counters(
+    database: Database, connection: sqlite3.Connection, dialect: Dialect, reader: TableReader
+) -> pl.DataFrame:
+    """What a database says was counted of its kernels (`frames.COUNTED`)."""
+    name, columns = dialect.counters
+    found = [pl.DataFrame(schema=COUNTED)]
+    for part in dialect.parts(database):
+        if name in part:
+            query = Query.computing(database.tables[part[name][1:-1]], connection, part, columns, tuple(columns))
+            if len(query.columns) == len(columns):
+                texts = reader.read(query).select(pl.all().cast(pl.String, strict=False))
+                found.append(texts.select(pl.col(given).cast(dtype, strict=False) for given, dtype in COUNTED.items()))
+    return pl.concat(found).with_columns(pl.col("unit").replace("", None))
 
 
 def _count_from_the_first(groups: dict[str, Columns], shared: Shared, known: Metadata, dialect: Dialect) -> None:

@@ -1,4 +1,4 @@
-"""Reads what rocprofv3 writes beside databases: CSV files of one prefix, and JSON.
+"""Reads what rocprof writes beside databases: CSV files of one prefix, of version 1 those with counters, and JSON.
 
 Both are put into the columns of nsys's tables, as `dialects` does by SQL.
 """
@@ -14,20 +14,23 @@ import msgspec
 import polars as pl
 from msgspec import Struct, field, structs
 
+from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.nsys.dialects import ROCPD
+from tracetui.parsers.nsys.frames import COUNTED, counters_of
 from tracetui.parsers.nsys.metadata import Metadata, gpu_of_amd
 from tracetui.parsers.nsys.reader import events_of_rows, trace_of
 from tracetui.parsers.nsys.tables import PUSH_POP
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.tool_registry import BY_KIND, siblings
+from tracetui.parsers.trace import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tracetui.parsers.trace import DeviceInfo, Trace
+    from tracetui.parsers.trace import DeviceInfo
 
 BLOCK = 1 << 22
 _GPU = 2
@@ -46,6 +49,10 @@ class _Rows(Struct):
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
     gpus: list[DeviceInfo] = field(default_factory=list)
+    dispatches: dict[tuple[int, int | None], int] = field(default_factory=dict)
+    """The number of each kernel, by process and the number that its file gives it."""
+    counted: list[tuple[int, str, str | None, str]] = field(default_factory=list)
+    """What was counted, as `frames.COUNTED`, values as texts."""
 
     def number(self, name: str) -> int:
         """The number of a name."""
@@ -66,6 +73,8 @@ class _Rows(Struct):
 def read_rocprof(path: Path, watch: Watch | None = None) -> Trace:
     """Reads a JSON file of rocprofv3, or a CSV file with those beside it that are of the same recording.
 
+    Kernels that were counted without their times are of kind ``counted``.
+
     Raises:
         TraceError: a file can't be read, or is too damaged.
         Cancelled: the user gave up.
@@ -84,10 +93,42 @@ def read_rocprof(path: Path, watch: Watch | None = None) -> Trace:
         raise Cancelled
     rows.name_processes()
     frames = {table: pl.DataFrame(found, infer_schema_length=None) for table, found in rows.tables.items()}
+    texts = pl.DataFrame(rows.counted, dict.fromkeys(COUNTED, pl.String()) | {"counted": pl.Int64()}, orient="row")
+    counters = texts.with_columns(pl.col("value").cast(pl.Float64, strict=False))
     names = {number: name for name, number in rows.names.items()}
+    if (kernels := frames.get(_KERNELS)) is not None and not kernels["start"].count() and kernels["counted"].count():
+        return _without_times(path, kernels, names, counters, tally)
     dialect = structs.replace(ROCPD, gpus=(AGENTS, {}, ""))
-    events = events_of_rows(dialect, frames, names, Metadata(gpus=tuple(rows.gpus)), tally)
+    events = events_of_rows(dialect, frames, names, Metadata(gpus=tuple(rows.gpus)), counters, tally)
     return trace_of(events, path, path.stat().st_size, tally)
+
+
+def _without_times(
+    path: Path, kernels: pl.DataFrame, names: dict[int, str], counters: pl.DataFrame, tally: Tally
+) -> Trace:
+    """The trace of kernels of which only counters are known."""
+    device = kernels.select(
+        kind=pl.lit("counted"),
+        name=pl.col("demangledName").replace_strict(names, return_dtype=pl.String),
+        process=pl.col("globalPid") // (1 << 32),
+        device="deviceId",
+        stream="streamId",
+        registers="registersPerThread",
+        shared_memory="staticSharedMemory",
+        **{
+            name: pl.concat_list(pl.col(f"{name}{axis}").cast(pl.Int32, strict=False) for axis in "XYZ").list.to_array(
+                3
+            )
+            for name in ("grid", "block")
+        },
+    )
+    return Trace(
+        device=schema.filled(schema.DEVICE, device),
+        counters=counters_of(kernels["counted"], counters, tally),
+        info=TraceInfo(kind="rocprof", tool="AMD rocprof"),
+        source=Source(path, path.stat().st_size, kernels.height + tally.skipped_events, kernels.height),
+        notes=tally.notes(),
+    )
 
 
 def _content(path: Path, tally: Tally, watch: Watch) -> bytes:
@@ -139,10 +180,50 @@ def _read_csv(content: bytes, agents: dict[int, int], rows: _Rows, tally: Tally)
             continue
         if cells is None:
             return
-        if len(cells) != width:
+        if cells and len(cells) != width:
             tally.skipped("row cut short" if len(cells) < width else "row with too many fields", 1, ",".join(cells))
             continue
-        _row(dict(zip(header, cells, strict=True)), agents, rows)
+        if cells:  # a line is empty below the header of version 2
+            row = dict(zip(header, cells, strict=True))
+            if "KernelName" in row:
+                _first_version(row, rows)
+            else:
+                _row(row, agents, rows)
+
+
+_FIRST_VERSION = frozenset(
+    {
+        "Index", "KernelName", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr", "lds", "scr", "vgpr",
+        "arch_vgpr", "accum_vgpr", "sgpr", "fbar", "wave_size", "sig", "obj", "DispatchNs", "BeginNs", "EndNs",
+        "CompleteNs",
+    }
+)  # fmt: skip
+"""The titles of rocprof v1's CSV; all others are counters."""
+
+
+def _first_version(row: dict[str, str], rows: _Rows) -> None:
+    pid, number = _whole(row.get("pid")) or 0, len(rows.dispatches)
+    rows.dispatches[pid, number] = number
+    _add_counted(
+        rows, number, pid, (row["KernelName"], row.get("grd"), row.get("wgr"), row.get("arch_vgpr", row.get("vgpr"))),
+        start=_whole(row.get("BeginNs")), end=_whole(row.get("EndNs")), correlationId=_whole(row.get("Index")),
+        deviceId=_whole(row.get("gpu-id")), streamId=_whole(row.get("queue-id")),
+        staticSharedMemory=_whole(row.get("lds")),
+    )  # fmt: skip
+    rows.counted += [(number, title, None, cell) for title, cell in row.items() if title not in _FIRST_VERSION]
+
+
+def _add_counted(
+    rows: _Rows, number: int, pid: int, kernel: tuple[str, str | None, str | None, str | None], **row: int | None
+) -> None:
+    """Adds a kernel of a file of counters, which has the products of its sizes only."""
+    name, grid, block, registers = kernel
+    group = _whole(block)
+    rows.add(
+        _KERNELS, **row, counted=number, globalPid=pid << 32, demangledName=rows.number(name),
+        registersPerThread=_whole(registers), dynamicSharedMemory=0, gridX=_blocks(_whole(grid), group), gridY=1,
+        gridZ=1, blockX=group, blockY=1, blockZ=1,
+    )  # fmt: skip
 
 
 def _row(row: dict[str, str], agents: dict[int, int], rows: _Rows) -> None:
@@ -156,12 +237,26 @@ def _row(row: dict[str, str], agents: dict[int, int], rows: _Rows) -> None:
         return agents.get(number) if agents and number is not None else number
 
     stream = _whole(row.get("Stream_Id", row.get("Queue_Id")))
-    if "Kernel_Name" in row:
+    dispatch = pid, _whole(row.get("Dispatch_Id"))
+    number = rows.dispatches.get(dispatch)
+    if "Counter_Name" in row:
+        if number is None:
+            number = rows.dispatches[dispatch] = len(rows.dispatches)
+            _add_counted(
+                rows, number, pid,
+                (row.get("Kernel_Name", ""), row.get("Grid_Size"), row.get("Workgroup_Size"), row.get("VGPR_Count")),
+                **times, deviceId=agent("Agent_Id"), streamId=stream,
+                staticSharedMemory=_whole(row.get("LDS_Block_Size")),
+            )  # fmt: skip
+        rows.counted.append((number, row["Counter_Name"], None, row.get("Counter_Value", "")))
+    elif "Kernel_Name" in row:
+        if dispatch[1] is not None:
+            number = rows.dispatches[dispatch] = len(rows.dispatches)
         sizes = {
             axis: (_whole(row.get(f"Grid_Size_{axis}")), _whole(row.get(f"Workgroup_Size_{axis}"))) for axis in "XYZ"
         }
         rows.add(
-            _KERNELS, **times, globalPid=pid << 32, deviceId=agent("Agent_Id"), streamId=stream,
+            _KERNELS, **times, counted=number, globalPid=pid << 32, deviceId=agent("Agent_Id"), streamId=stream,
             demangledName=rows.number(row["Kernel_Name"]), registersPerThread=_whole(row.get("VGPR_Count")),
             staticSharedMemory=_whole(row.get("LDS_Block_Size", row.get("Group_Segment_Size"))), dynamicSharedMemory=0,
             **{f"grid{axis}": _blocks(*size) for axis, size in sizes.items()},
@@ -266,12 +361,17 @@ class _Pid(Struct):
     pid: int = 0
 
 
+class _Callbacks(Struct):
+    counter_collection: list[msgspec.Raw] = field(default_factory=list)
+
+
 class _Process(Struct):
     metadata: _Pid = field(default_factory=_Pid)
     agents: list[_Agent] = field(default_factory=list)
     strings: _Strings = field(default_factory=_Strings)
     kernel_symbols: list[_Symbol] = field(default_factory=list)
     buffer_records: _Records = field(default_factory=_Records)
+    callback_records: _Callbacks = field(default_factory=_Callbacks)
 
 
 class _File(Struct):
@@ -286,6 +386,8 @@ def _read_json(path: Path, content: bytes, rows: _Rows, tally: Tally) -> None:
         raise TraceError(path, f"rocprofv3's JSON, which can't be read: {error}", "record it anew, as rocpd") from error
     for process in file.processes:
         pid = process.metadata.pid & 0x7FFFFFFF
+        counted = len(process.callback_records.counter_collection)
+        tally.missing("counters of rocprofv3's JSON, which are read of its CSV and of rocpd only", counted)
         gpus: dict[int, int] = {}
         for agent in process.agents:
             if agent.type == _GPU:

@@ -232,6 +232,8 @@ def _kernels(batch: pl.DataFrame, shared: Shared) -> Columns:
         "registers": narrow(_column(batch, "registersPerThread")),
         "shared_memory": narrow(_column(batch, "staticSharedMemory") + _column(batch, "dynamicSharedMemory")),
     }
+    if "counted" in batch.columns:
+        columns["offset"] = narrow(_column(batch, "counted"))
     _add_graph_node(columns, batch)
     return columns
 

@@ -81,16 +81,6 @@ _REFUSED = (
         "give the results.json, .db or kernel_trace.csv beside it",
     ),
     (
-        rb'"?Index"?,"?KernelName"?,"?gpu-id',
-        "kernels and counters of rocprof without their times",
-        "give the results.json or .db that `rocprof --hip-trace` writes",
-    ),
-    (
-        rb'"?(?:Guid"?,"?)?Correlation_Id"?,"?Dispatch_Id"?,"?Agent_Id',
-        "counters of rocprofv3, which are not read",
-        "give the kernel_trace.csv or the .db beside it",
-    ),
-    (
         rb"[\0\xff\xfe\s]*[{\[]\0",
         "JSON in UTF-16 or UTF-32, and JSON is UTF-8",
         "write it anew: iconv -f UTF-16 -t UTF-8 FILE",

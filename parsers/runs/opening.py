@@ -352,15 +352,20 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
 
 
 def split_counted(trace: Trace) -> tuple[Trace, ...]:
-    """The trace without counted kernels, and one that has nothing else; the trace itself where there are none.
+    """The time line of a trace, and its kernels with counters, as Nsight Compute's report would be; no empty one.
 
     Kineto may record counters of kernels in place of times (`profiler_metrics`, ``cuda_profiler_range`` events): CUPTI
     runs each kernel again and again until all its counters are known, so the file says neither when it ran nor how
-    long. Its rows are a recording of their own beside the time line, as Nsight Compute's would be.
+    long. ROCm's profilers count while a kernel runs: it is on the time line too.
     """
-    if "counted" not in trace.device["kind"].unique().to_list():
+    counted = pl.Series("kind", ["counted"], schema.DeviceKind)
+    without_times = trace.device["kind"].is_in(counted.implode())
+    with_counters = trace.counters["device_row"].drop_nulls().unique()
+    if not trace.has_timeline or not (without_times.any() or with_counters.len()):
         return (trace,)
-    is_counted = trace.device["kind"] == "counted"
+    is_counted = without_times | pl.int_range(trace.device.height, dtype=schema.RowId, eager=True).is_in(
+        with_counters.implode()
+    )
     rows = is_counted.arg_true()
     place = np.zeros(trace.device.height, np.uint32)
     place[rows.to_numpy()] = np.arange(len(rows))
@@ -377,10 +382,10 @@ def split_counted(trace: Trace) -> tuple[Trace, ...]:
             for name in ("launch", "operator", "module", "forward_module", "range", "step")
         },
     )
-    info = replace(trace.info, kind="ncu", tool="PyTorch Kineto, CUPTI's counters")
+    info = replace(trace.info, kind="ncu", tool=f"{trace.info.tool}, counters")
     alone = Trace(device=device, counters=counters, info=info, source=trace.source)
-    rest = replace(trace, device=trace.device.filter(~is_counted), counters=trace.counters.filter(~of_kernels))
-    return rest, alone
+    rest = replace(trace, device=trace.device.filter(~without_times), counters=trace.counters.filter(~of_kernels))
+    return (rest, alone) if rest.device.height or rest.host.height else (alone,)
 
 
 def _read(candidate: Candidate, watch: Watch) -> Trace:

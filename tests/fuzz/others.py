@@ -110,11 +110,22 @@ class Databases(Others):
 
 
 class Rocprof(Others):
-    """CSV and JSON of rocprofv3."""
+    """CSV and JSON of rocprofv3, and what rocprof counted."""
 
     name = "rocprof"
-    files = ("formats/rocprof/v3_kernel_trace.csv", "formats/rocprof/v3_results.json.gz")
+    files = (
+        "formats/rocprof/v3_kernel_trace.csv", "formats/rocprof/v3_results.json.gz",
+        "formats/rocprof/vector_add_counters.csv",
+    )  # fmt: skip
     made = (
+        (
+            "1_counter_collection.csv",
+            '"Correlation_Id","Dispatch_Id","Agent_Id","Process_Id","Grid_Size","Kernel_Name","Workgroup_Size",'
+            '"Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"\n'
+            + "".join(
+                f'{at},{at // 2},"Agent 1",7,512,"k",64,"SQ_{at % 2}",{at}.5,{at},{at + 5}\n' for at in range(30)
+            ),
+        ),
         (
             "1_hip_api_trace.csv",
             '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'

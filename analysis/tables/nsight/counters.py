@@ -267,7 +267,8 @@ SOURCE_LINES = Table(
     "lines",
     (
         Field("kernel", "Kernel", width=14, priority=1, flex=True, short="short_name", about="kernel"),
-        Field("place", "Line", width=8, priority=0, about="file and line, or the address of an instruction"),
+        Field("place", "Line", width=12, priority=0, flex=True, tail=True,
+              about="file and line, or the address of an instruction"),
         Field("source", "Source", width=24, priority=0, flex=True, about="the line, or the instruction"),
         Field("samples", "Smpl", "number", width=5, priority=2, type="real", about="samples that found a warp there"),
         Field("percent", "%", "percent", width=5, main=True, null=True, about="share of the kernel's samples"),

@@ -69,6 +69,7 @@ PLACES = (
     Place("counters", "kernels", "ncu metrics speed of light sol details occupancy"),
     Place("counters", "launches", "ncu results each launch registers shared memory block grid"),
     Place("counters", "rules", "ncu rules advice estimated speedup"),
+    Place("counters", "lines", "ncu source page sass lines stalls sampling hotspots"),
     Place("counters", "metrics", "ncu raw metrics page counters"),
     Place("counters", "files", "ncu reports recordings sources"),
     Place("counters", "roofline", "roofline arithmetic intensity flops bandwidth roof peak"),
