@@ -141,13 +141,6 @@ def _lines_at(trace: Trace, when: Ints) -> tuple[list[tuple[Call, int] | None], 
     return found, which
 
 
-def line_at(trace: Trace, when: Ints) -> list[int | None] | None:
-    """The line of the program's innermost own function at each moment, where samples tell it; None without samples."""
-    found = _lines_at(trace, when)
-    lines = [] if found is None else [None if ran is None else ran[1] for ran in found[0]]
-    return None if found is None else [lines[at] for at in found[1].tolist()]
-
-
 def _lines_in(trace: Trace, frames: pl.Series, when: Ints) -> pl.Series:
     """The line of each frame at that moment, if it is the function that the sampled thread was in."""
     found = _lines_at(trace, when)

@@ -17,7 +17,7 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.dependencies.host_path import host_path
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.host_lines import Sampled, host_lines, longest_line, sampled
-from tracetui.analysis.sampled_calls import SampledCalls, line_at, path_by_line
+from tracetui.analysis.sampled_calls import SampledCalls, located, path_by_line
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
 from tracetui.app.session.source_file import SourceLine, editor_command, file_here, source_line
@@ -119,7 +119,7 @@ def test_a_place_has_its_line(clip_loop: Path, capsys: pytest.CaptureFixture[str
     named = host["name"].cast(str).to_numpy()
     for call, line in (("aten::linalg_vector_norm", 14), ("aten::item", None)):
         rows = np.flatnonzero(named == call)
-        assert set(line_at(trace, host["start"].to_numpy()[rows])) == {line}, call
+        assert set(located(trace, rows)["line"]) == {line}, call
     longest = longest_line(trace)
     assert longest is not None
     assert longest.short == "clip_loop.py:9, step"

@@ -214,11 +214,6 @@ class Place(Struct, frozen=True):
     on_gpu: bool
     """Whether its time is GPU time, or else the host's."""
 
-    @property
-    def scene(self) -> str:
-        """Where it is, without what is called there."""
-        return ", in ".join(filter(None, (self.frame, self.module))) or self.range
-
 
 _GROUP = ("frame", "backward", "module", "operator", "range")
 _KNOWN = pl.any_horizontal(pl.col("frame", "module", "operator", "range").is_not_null())

@@ -61,7 +61,8 @@ class QueryView(TableView):
         known = self._result
         if known is None:
             key = commands.key("query.ask")
-            return _page(pl.DataFrame(), (), empty=f"No query yet. The key {key} opens a line for one in SQL.\n\n{_JOINS}")
+            empty = f"No query yet. The key {key} opens a line for one in SQL.\n\n{_JOINS}"
+            return _page(pl.DataFrame(), (), empty=empty)
         if known.place == _place(self.session):
             return known
         try:
