@@ -1,10 +1,12 @@
 """Lines of tegrastats as boards and releases print them."""
 
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import polars as pl
 import pytest
+from chrome_file import ChromeFile
 from sample_runs import recorded
 
 from tracetui.parsers import open_path
@@ -161,3 +163,35 @@ def test_a_log_of_jtop_without_a_sample(tmp_path: Path) -> None:
     (tmp_path / "board.csv").write_text(JTOP.splitlines()[0] + "\n")
     with pytest.raises(TraceError, match="a log of jtop without a sample"):
         open_path(tmp_path / "board.csv", cache=False)
+
+
+def beside_a_recording(folder: Path, samples: int, zone: int) -> dict[str, str]:
+    """What the log says beside two steps from 1.5 s to 4 s after its first second, in a zone of so many minutes."""
+    began = datetime(2025, 1, 2, 10, 0, 0)
+    file = ChromeFile(baseTimeNanoseconds=int((began - datetime(1970, 1, 1)).total_seconds()) * 1_000_000_000)
+    file.step(0, 1.5e6, 2.5e6)
+    file.step(1, 2.5e6, 4e6)
+    file.launch("gemm", call=(1.6e6, 1.7e6), kernel=(1.7e6, 3.9e6))
+    file.write(folder / "a.pt.trace.json")
+    lines = [
+        f"{began + timedelta(minutes=zone, seconds=at):%m-%d-%Y %H:%M:%S} RAM 9/99MB GR3D_FREQ 99%@[{1300 - 100 * at}]"
+        f" gpu@40C VDD_IN {1000 + 1000 * at}mW/9mW VDD_SOC 7mW/7mW\n"
+        for at in range(samples)
+    ]
+    (folder / "board.log").write_text("".join(lines))
+    return dict(open_path(folder, cache=False).of_kind("tegrastats")[0].info.captured)
+
+
+@pytest.mark.parametrize("zone", [0, 60, -345])
+def test_energy_of_a_step_beside_a_recording(tmp_path: Path, zone: int) -> None:
+    said = beside_a_recording(tmp_path, 8, zone)
+    # 2 W for 0.5 s, 3 W and 4 W for a second each
+    assert said["energy per step"] == "4 J (VDD_IN: 8 J in 2 steps, of 3 samples)"
+    assert said["GPU clock in steps"] == "mean 1,100.0 MHz, 1,000 to 1,200 MHz"
+    assert said["gpu temperature in steps"] == "mean 40.0 °C, 40 to 40 °C"
+
+
+@pytest.mark.parametrize(("samples", "zone"), [(1_000, 0), (3, 0), (8, 7)])
+def test_nothing_is_said_where_the_clocks_do_not_tell(tmp_path: Path, samples: int, zone: int) -> None:
+    """A log so long that two zones fit, one that ends within the steps, and a clock that is in no zone."""
+    assert not [name for name in beside_a_recording(tmp_path, samples, zone) if "step" in name]

@@ -31,7 +31,7 @@ from tracetui.parsers.trace import Note, Trace
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.parsers.runs.finding import Found
     from tracetui.parsers.runs.manifest import RunManifest
@@ -211,7 +211,7 @@ def open_path(
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
     traces = [_with_program(trace, manifest, lights.get(trace.source.path)) for trace in traces]
-    ordered = tuple(sorted(traces, key=order))
+    ordered = tuple(_with_board(sorted(traces, key=order)))
     return Run(
         path,
         ordered,
@@ -321,6 +321,18 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     own = manifest is not None and claims.device_apart(manifest, trace) is None
     clean = manifest.clean_steps(trace.info.rank) if manifest and own else trace.clean_step_ns
     return replace(trace, clean_step_ns=clean, light=light)
+
+
+def _with_board(traces: list[Trace]) -> Iterator[Trace]:
+    """The traces, of which logs of a board say what it did during the steps of the first with a time line."""
+    timed = next((trace for trace in traces if trace.has_timeline), None)
+    for trace in traces:
+        if timed is not None and trace.info.kind == "tegrastats":
+            from tracetui.parsers.tegrastats.reader import beside
+
+            yield beside(trace, timed)
+        else:
+            yield trace
 
 
 def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:

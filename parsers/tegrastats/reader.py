@@ -6,6 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -189,3 +190,46 @@ def _said(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) ->
             known = "" if len(found) == len(starts) else f", of {len(found)} of {len(starts)} samples"
             said["energy"] = f"{drawn:,.1f} J ({name}{known})"
     return said
+
+
+ZONE_NS = 900_000_000_000
+"""Time zones differ by quarters of an hour."""
+_FURTHEST_ZONE = 14 * 4
+
+
+def beside(board: Trace, timed: Trace) -> Trace:
+    """The log with the energy of a step, and what the board did meanwhile, of a recording beside it.
+
+    The log's clock has no zone: where not exactly one puts all steps into the log, nothing is said.
+    """
+    steps, begins, zero = timed.steps, board.info.base_time, timed.info.base_time
+    frame = board.counters.with_columns(pl.col("metric", "unit").cast(pl.String))
+    times = np.unique(frame["time"].to_numpy())
+    if begins is None or zero is None or not steps.height or len(times) < 2:
+        return board
+    first, last = (
+        int(value) + zero - begins for value in (steps["start"].min(), (steps["start"] + steps["duration"]).max())
+    )
+    ends = np.append(times[1:], times[-1] + times[-1] // (len(times) - 1))
+    zones = [at * ZONE_NS for at in range(-_FURTHEST_ZONE, _FURTHEST_ZONE + 1)]
+    zones = [zone for zone in zones if first + zone >= 0 and last + zone <= ends[-1]]
+    if len(zones) != 1:
+        return board
+    lasts = np.minimum(ends, last + zones[0]) - np.maximum(times, first + zones[0])
+    part = pl.DataFrame({"time": times, "lasts": lasts}).filter(pl.col("lasts") > 0)
+    frame = frame.join(part, on="time")
+    said = {}
+    for rail in _INPUTS:
+        drawn = frame.filter(pl.col("metric") == rail)
+        if drawn.height == part.height:
+            joules = float((drawn["value"] * drawn["lasts"]).sum()) / 1e12
+            said["energy per step"] = (
+                f"{joules / steps.height:,.3g} J ({rail}: {joules:,.3g} J in {steps.height:,} steps, of "
+                f"{part.height:,} {'sample' if part.height == 1 else 'samples'})"
+            )
+    for (name, unit), rows in frame.group_by("metric", "unit", maintain_order=True):
+        values = rows["value"]
+        if unit != "MB":
+            shown = f"mean {values.mean():,.1f} {unit}, {values.min():,.6g} to {values.max():,.6g} {unit}"
+            said[f"{name}{' temperature' if unit == '°C' else ''} in steps"] = shown
+    return replace(board, info=replace(board.info, captured=(*board.info.captured, *said.items())))
