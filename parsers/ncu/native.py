@@ -232,7 +232,7 @@ def _sources(data: bytes, span: Span, count: int, process: str, report: Report, 
         entry, at = _sized(data, at, end)
         try:
             found = dict(fields(data, *entry))
-            table = list(fields(data, *found[9])) if isinstance(found.get(9), tuple) else []
+            table = list(fields(data, *lies)) if isinstance(lies := found.get(9), tuple) else []
             functions = [dict(fields(data, *function)) for _, function in table if isinstance(function, tuple)]
         except Damaged:
             tally.skipped("program that is damaged")

@@ -207,9 +207,9 @@ def beside(board: Trace, timed: Trace) -> Trace:
     times = np.unique(frame["time"].to_numpy())
     if begins is None or zero is None or not steps.height or len(times) < 2:
         return board
-    first, last = (
-        int(value) + zero - begins for value in (steps["start"].min(), (steps["start"] + steps["duration"]).max())
-    )
+    starts = steps["start"].to_numpy()
+    first = int(starts.min()) + zero - begins
+    last = int((starts + steps["duration"].to_numpy()).max()) + zero - begins
     ends = np.append(times[1:], times[-1] + times[-1] // (len(times) - 1))
     zones = [at * ZONE_NS for at in range(-_FURTHEST_ZONE, _FURTHEST_ZONE + 1)]
     zones = [zone for zone in zones if first + zone >= 0 and last + zone <= ends[-1]]
@@ -228,8 +228,8 @@ def beside(board: Trace, timed: Trace) -> Trace:
                 f"{part.height:,} {'sample' if part.height == 1 else 'samples'})"
             )
     for (name, unit), rows in frame.group_by("metric", "unit", maintain_order=True):
-        values = rows["value"]
+        values = rows["value"].to_numpy()
         if unit != "MB":
-            shown = f"mean {values.mean():,.1f} {unit}, {values.min():,.6g} to {values.max():,.6g} {unit}"
-            said[f"{name}{' temperature' if unit == '°C' else ''} in steps"] = shown
+            shown = f"mean {values.mean():,.1f} {unit!s}, {values.min():,.6g} to {values.max():,.6g} {unit!s}"
+            said[f"{name!s}{' temperature' if unit == '°C' else ''} in steps"] = shown
     return replace(board, info=replace(board.info, captured=(*board.info.captured, *said.items())))
