@@ -96,7 +96,7 @@ def read_rocprof(path: Path, watch: Watch | None = None) -> Trace:
     texts = pl.DataFrame(rows.counted, dict.fromkeys(COUNTED, pl.String()) | {"counted": pl.Int64()}, orient="row")
     counters = texts.with_columns(pl.col("value").cast(pl.Float64, strict=False))
     names = {number: name for name, number in rows.names.items()}
-    if (kernels := frames.get(_KERNELS)) is not None and not kernels["start"].count() and kernels["counted"].count():
+    if counters.height and not (kernels := frames[_KERNELS])["start"].count():
         return _without_times(path, kernels, names, counters, tally)
     dialect = structs.replace(ROCPD, gpus=(AGENTS, {}, ""))
     events = events_of_rows(dialect, frames, names, Metadata(gpus=tuple(rows.gpus)), counters, tally)

@@ -396,8 +396,10 @@ def split_counted(trace: Trace) -> tuple[Trace, ...]:
     )
     info = replace(trace.info, kind="ncu", tool=f"{trace.info.tool}, counters")
     alone = Trace(device=device, counters=counters, info=info, source=trace.source)
+    if not trace.host.height and without_times.all():
+        return (replace(alone, notes=trace.notes),)
     rest = replace(trace, device=trace.device.filter(~without_times), counters=trace.counters.filter(~of_kernels))
-    return (rest, alone) if rest.device.height or rest.host.height else (alone,)
+    return rest, alone
 
 
 def _read(candidate: Candidate, watch: Watch) -> Trace:

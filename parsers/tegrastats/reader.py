@@ -6,6 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -26,6 +27,7 @@ BLOCK = 1 << 22
 TOOL, OF_JTOP = "NVIDIA tegrastats", "jtop"
 _JTOP = "time,uptime,"
 """How the CSV begins that jtop's `stats` are written to, as its example logger does."""
+_LATEST = 1 << 62
 INTERVAL_NS = 1_000_000_000
 """Between samples where the lines have no times: what tegrastats does unless it is told otherwise."""
 _STAMP = re.compile(r"(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d) ")
@@ -108,13 +110,12 @@ def _jtop(text: str, tally: Tally) -> Iterator[tuple[int | None, Iterable[tuple[
                 found.append((title, "mW", value))
             elif title.startswith("Power "):
                 found.append((title.removeprefix("Power "), "mW", value))
-        try:
-            since = datetime.fromisoformat(row["time"]).replace(tzinfo=None) - datetime(1970, 1, 1)
-        except ValueError:
+        time = None
+        with suppress(ValueError):
+            time = _since_1970(datetime.fromisoformat(row["time"]))
+        if time is None:
             tally.repaired("time that is none, taken for a second after the one before", 1, row["time"])
-            yield None, found
-        else:
-            yield since // timedelta(microseconds=1) * 1000, found
+        yield time, found
 
 
 _LONGEST_LINE = 1 << 16
@@ -144,9 +145,15 @@ def _time(line: str) -> int | None:
     else:
         return None
     try:
-        return int((datetime.strptime(spelled, form) - datetime(1970, 1, 1)).total_seconds()) * 1_000_000_000
+        return _since_1970(datetime.strptime(spelled, form))
     except ValueError:
         return None
+
+
+def _since_1970(when: datetime) -> int | None:
+    """In ns; None where 64 bits might not hold sums of it."""
+    since = (when.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1) * 1000
+    return since if abs(since) <= _LATEST else None
 
 
 def _starts(times: list[int | None], tally: Tally) -> list[int]:
@@ -156,6 +163,7 @@ def _starts(times: list[int | None], tally: Tally) -> list[int]:
         apart = INTERVAL_NS if before is None or now is None else now - before
         if apart < 0:
             tally.repaired("time before the one of the line before, taken for a second after it")
+        if not 0 <= apart <= _LATEST - starts[-1]:
             apart = INTERVAL_NS
         starts.append(starts[-1] + apart)
     return starts
@@ -186,7 +194,7 @@ def _said(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) ->
             said[title] += f" (of {len(found)})"
         if name in _INPUTS and len(starts) > 1:
             lasts = np.diff(starts, append=starts[-1] + starts[-1] // (len(starts) - 1))
-            drawn = sum(value * lasts[at] for at, value in samples.items()) / 1e12
+            drawn = sum(float(value) * lasts[at] for at, value in samples.items()) / 1e12
             known = "" if len(found) == len(starts) else f", of {len(found)} of {len(starts)} samples"
             said["energy"] = f"{drawn:,.1f} J ({name}{known})"
     return said
