@@ -164,7 +164,7 @@ def _known(trace: Trace) -> bool:
     devices = [device for device in described if device.id in used] or described
     if any(device.compute_capability or device.architecture or _MAKERS.search(device.name or "") for device in devices):
         return True
-    calls = trace.host.filter(pl.col("kind").is_in(["runtime", "driver"]))["name"].unique().cast(pl.String).drop_nulls()
+    calls = trace.host.filter(pl.col("kind").is_in(["runtime", "driver"]))["name"].unique().cast(pl.String)
     if api_names.runtime(calls) in _RUNTIMES:
         return True
     kernels = trace.device.filter(pl.col("kind") == "kernel")["name"]
