@@ -116,9 +116,7 @@ def _without_times(
         registers="registersPerThread",
         shared_memory="staticSharedMemory",
         **{
-            name: pl.concat_list(pl.col(f"{name}{axis}").cast(pl.Int32, strict=False) for axis in "XYZ").list.to_array(
-                3
-            )
+            name: pl.concat_arr(pl.col(f"{name}{axis}").cast(pl.Int32, strict=False) for axis in "XYZ")
             for name in ("grid", "block")
         },
     )
@@ -237,7 +235,7 @@ def _row(row: dict[str, str], agents: dict[int, int], rows: _Rows) -> None:
         return agents.get(number) if agents and number is not None else number
 
     stream = _whole(row.get("Stream_Id", row.get("Queue_Id")))
-    dispatch = pid, _whole(row.get("Dispatch_Id"))
+    dispatch = pid, _whole(row.get("Dispatch_Id", row.get("Correlation_Id")))
     number = rows.dispatches.get(dispatch)
     if "Counter_Name" in row:
         if number is None:
