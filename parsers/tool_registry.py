@@ -128,11 +128,12 @@ TOOLS = (
     Tool(
         "tegrastats",
         "tracetui.parsers.tegrastats.reader:read_tegrastats",
-        "a log of tegrastats",
+        "a log of tegrastats or jtop",
         has_time_line=False,
         has_kernels=False,
-        magic=rb"(?:[^\n]{0,80}\n)?[^\n]{0,40}\bRAM \d{1,9}/\d{1,9}MB ",
-        suffixes=(".txt", ".txt.gz", ".log", ".log.gz"),
+        magic=rb"(?:\xef\xbb\xbf)?time,uptime,[^\n]*\b(?:RAM|GPU)\b"
+        rb"|(?:[^\n]{0,80}\n)?[^\n]{0,40}\bRAM \d{1,9}/\d{1,9}MB ",
+        suffixes=(".txt", ".txt.gz", ".log", ".log.gz", ".csv", ".csv.gz"),
     ),
     Tool(
         "memory_snapshot",

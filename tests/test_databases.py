@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from judged import facts, fires
 from sample_runs import recorded
 
 from tracetui.analysis.counters.counters import kernel_counters
@@ -339,3 +340,14 @@ def test_counters_of_rocpd_are_what_its_own_view_sums(tmp_path: Path) -> None:
     assert trace.counters.select(pl.col("metric").cast(pl.String), "value").rows() == theirs
     assert (run.main.device.height, run.main.counters.height) == (151, 0)
     assert [(note.reason, note.count) for note in run.main.notes] == [("kernel of a counter", 1)]
+
+
+def test_what_is_said_of_kernels_that_were_not_counted(tmp_path: Path) -> None:
+    (tmp_path / "1_counter_collection.csv").write_text(OF_THE_DOCUMENTATION)
+    (tmp_path / "1_kernel_trace.csv").write_text(
+        '"Kind","Agent_Id","Queue_Id","Process_Id","Dispatch_Id","Kernel_Name","Correlation_Id","Start_Timestamp",'
+        '"End_Timestamp"\n"KERNEL_DISPATCH","Agent 1",1,15606,9,"late",9,3200098838999999,3200098839999999\n'
+    )
+    finding = fires("V4", facts(tmp_path))
+    assert finding.title.startswith("ROCm counted only 9.12 % of the kernel time")
+    assert finding.next_command == ""

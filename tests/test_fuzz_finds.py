@@ -748,3 +748,32 @@ def test_scrub_takes_a_secret_beside_damage_though_its_neighbours_are_words_of_a
         path.write_text('{"traceEvents": [\n' + ",\n".join([json.dumps(work(1)), torn, json.dumps(work(3))]) + "\n]}")
         scrub_file(path, copy, Redactor(), force=True)
         assert "zq81" not in copy.read_text()
+
+
+def test_calls_of_rocprof_without_names_are_printed(tmp_path: Path) -> None:
+    (tmp_path / "1_hip_api_trace.csv").write_text(
+        '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\nHIP,,7,7,1,0,5\n'
+    )
+    assert "CUDA API calls" not in printed(tmp_path / "1_hip_api_trace.csv")
+
+
+def test_a_damaged_header_of_rocprof_costs_no_count(tmp_path: Path) -> None:
+    """Kernels without starts are skipped, whether or not they have numbers."""
+    (tmp_path / "1_kernel_trace.csv").write_text(
+        '"Kind","Agent_Id","Queue_Id","Dispatch_Id","Kernel_Name","Start_Time","End_Timestamp"\n"K",2,1,1,"f",5,9\n"K",2\n'
+    )
+    trace = opened(tmp_path / "1_kernel_trace.csv")
+    assert (trace.source.events_parsed, trace.source.events_total, skipped(trace)) == (0, 2, 2)
+
+
+def test_a_counted_kernel_alone_keeps_what_was_skipped(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Index,KernelName,gpu-id,pid,grd,wgr,Waves\n0,k,0,1,64,64,5\n1,k,0\n")
+    trace = opened(tmp_path / "a.csv")
+    assert (trace.source.events_parsed, trace.source.events_total, skipped(trace)) == (1, 2, 1)
+
+
+@pytest.mark.parametrize("line", ["07-24-8921 10:00:00", "07-24-2021 10:00:00"])
+def test_a_board_in_a_far_year_or_of_enormous_power(tmp_path: Path, line: str) -> None:
+    said = "RAM 1/9MB VDD_IN 99999999999999999mW/1mW\n"
+    (tmp_path / "a.log").write_text(f"07-24-2021 09:00:00 {said}{line} {said}")
+    assert opened(tmp_path / "a.log").counters.height == 4

@@ -312,3 +312,18 @@ def test_damaged_code_has_no_lines_or_is_damaged(name: str) -> None:
                 lines_of(bytes(broken[: chance.randrange(len(broken))] if chance.random() < 0.3 else broken))
             except Damaged:
                 continue
+
+
+def test_damage_in_what_is_counted_at_instructions(tmp_path: Path) -> None:
+    """Of a launch it costs the lines or the launch, and never the others."""
+    counts = {LONG: {0x7FE6FF040B00 + at: 3 for at in range(0, 0x180, 16)}}
+    content = with_more(recorded(HISTOGRAM), counts, message((2, message((1, 1_553_047)))))
+    path, chance = tmp_path / "broken.ncu-rep", random.Random(5)
+    for _ in range(60):
+        broken = bytearray(content)
+        for _ in range(chance.randrange(1, 6)):
+            broken[chance.randrange(len(broken) - 900, len(broken))] = chance.randrange(256)
+        path.write_bytes(broken)
+        trace = read_ncu(path)
+        assert trace.device.height in (1, 2)
+        assert source_lines(trace)["samples"].sum() >= 0

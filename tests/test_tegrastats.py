@@ -1,13 +1,16 @@
 """Lines of tegrastats as boards and releases print them."""
 
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import polars as pl
 import pytest
+from chrome_file import ChromeFile
 from sample_runs import recorded
 
 from tracetui.parsers import open_path
+from tracetui.parsers.errors import TraceError
 from tracetui.parsers.tegrastats.lines import MHZ, parse
 
 ORIN_JP6 = (
@@ -119,3 +122,76 @@ def test_a_log_beside_a_recording_is_part_of_its_run(tmp_path: Path) -> None:
     shutil.copy(recorded("formats/nvprof/one_kernel.nvvp"), tmp_path / "run.nvvp")
     run = open_path(tmp_path, cache=False)
     assert [trace.info.kind for trace in run.traces] == ["nvprof", "tegrastats"]
+
+
+JTOP = """\
+time,uptime,CPU1,CPU2,RAM,SWAP,EMC,GPU,APE,Fan pwmfan0,Temp CPU,Temp CV0,Temp GPU,Power GPU,Power VIN_SYS_5V0,\
+Power TOT,jetson_clocks,nvp model
+2025-01-02 10:00:00.100000,"1 day, 2:03:04",12,OFF,0.25,0.0,3,50.5,OFF,30.0,45.5,-256,44.0,4000,2000,7000,OFF,MAXN
+2025-01-02 10:00:01.100000,"1 day, 2:03:05",12,OFF,0.35,0.0,5,99.5,OFF,30.0,46.5,-256,45.0,6000,2500,10000,OFF,MAXN
+2025-01-02 10:00:02.600000,"1 day, 2:03:05",12,OFF,0.35
+2025-01-02 10:00:03.100000,"1 day, 2:03:07",12,OFF,0.35,0.0,5,99.5,OFF,30.0,46.5,-256,45.0,6000,2500,10000,OFF,MAXN
+"""
+"""As jtop's example logger writes its `stats`: the keys are those of its source."""
+
+
+@pytest.mark.parametrize("name", ["board.csv", "board.log"])
+def test_a_log_of_jtop(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(JTOP)
+    trace = open_path(tmp_path / name, cache=False).main
+    assert (trace.info.kind, trace.info.tool, trace.info.base_time) == ("tegrastats", "jtop", 1_735_812_000_100_000_000)
+    assert dict(trace.info.captured) == {
+        "samples": "3 in 3 s",
+        "GPU load (GR3D)": "mean 83.167 %, largest 99.5 %",
+        "memory load (EMC)": "mean 4.333 %, largest 5 %",
+        "RAM used": "mean 31.667 %, largest 35 %",
+        "GPU": "mean 5,333.3 mW, largest 6,000 mW",
+        "VIN_SYS_5V0": "mean 2,333.3 mW, largest 2,500 mW",
+        "Power TOT": "mean 9,000.0 mW, largest 10,000 mW",
+        # 7 W for 1 s, 10 W for 2 s, and the last sample as long as the mean of the others
+        "energy": "42.0 J (Power TOT)",
+        "CPU temperature": "mean 46.2 °C, largest 46.5 °C",
+        "GPU temperature": "mean 44.7 °C, largest 45 °C",
+    }
+    assert trace.counters.filter(pl.col("metric").cast(pl.String) == "Power TOT")["time"].to_list() == [
+        0, 1_000_000_000, 3_000_000_000
+    ]  # fmt: skip
+    assert [(note.reason, note.count) for note in trace.notes] == [("row cut short", 1)]
+
+
+def test_a_log_of_jtop_without_a_sample(tmp_path: Path) -> None:
+    (tmp_path / "board.csv").write_text(JTOP.splitlines()[0] + "\n")
+    with pytest.raises(TraceError, match="a log of jtop without a sample"):
+        open_path(tmp_path / "board.csv", cache=False)
+
+
+def beside_a_recording(folder: Path, samples: int, zone: int) -> dict[str, str]:
+    """What the log says beside two steps from 1.5 s to 4 s after its first second, in a zone of so many minutes."""
+    began = datetime(2025, 1, 2, 10, 0, 0)
+    file = ChromeFile(baseTimeNanoseconds=int((began - datetime(1970, 1, 1)).total_seconds()) * 1_000_000_000)
+    file.step(0, 1.5e6, 2.5e6)
+    file.step(1, 2.5e6, 4e6)
+    file.launch("gemm", call=(1.6e6, 1.7e6), kernel=(1.7e6, 3.9e6))
+    file.write(folder / "a.pt.trace.json")
+    lines = [
+        f"{began + timedelta(minutes=zone, seconds=at):%m-%d-%Y %H:%M:%S} RAM 9/99MB GR3D_FREQ 99%@[{1300 - 100 * at}]"
+        f" gpu@40C VDD_IN {1000 + 1000 * at}mW/9mW VDD_SOC 7mW/7mW\n"
+        for at in range(samples)
+    ]
+    (folder / "board.log").write_text("".join(lines))
+    return dict(open_path(folder, cache=False).of_kind("tegrastats")[0].info.captured)
+
+
+@pytest.mark.parametrize("zone", [0, 60, -345])
+def test_energy_of_a_step_beside_a_recording(tmp_path: Path, zone: int) -> None:
+    said = beside_a_recording(tmp_path, 8, zone)
+    # 2 W for 0.5 s, 3 W and 4 W for a second each
+    assert said["energy per step"] == "4 J (VDD_IN: 8 J in 2 steps, of 3 samples)"
+    assert said["GPU clock in steps"] == "mean 1,100.0 MHz, 1,000 to 1,200 MHz"
+    assert said["gpu temperature in steps"] == "mean 40.0 °C, 40 to 40 °C"
+
+
+@pytest.mark.parametrize(("samples", "zone"), [(1_000, 0), (3, 0), (8, 7)])
+def test_nothing_is_said_where_the_clocks_do_not_tell(tmp_path: Path, samples: int, zone: int) -> None:
+    """A log so long that two zones fit, one that ends within the steps, and a clock that is in no zone."""
+    assert not [name for name in beside_a_recording(tmp_path, samples, zone) if "step" in name]

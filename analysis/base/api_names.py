@@ -40,9 +40,9 @@ READS_A_VALUE = ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense")
 """Operators that bring a value to the host, once the GPU has done what it waits for."""
 
 
-def runtime(names: Iterable[str]) -> str:
+def runtime(names: Iterable[str | None]) -> str:
     """The runtime that most of these calls belong to: ``CUDA``, ``HIP``; empty where no name tells."""
-    found = Counter(of for name in names for of, pattern in _RUNTIMES if pattern.search(name))
+    found = Counter(of for name in filter(None, names) for of, pattern in _RUNTIMES if pattern.search(name))
     return found.most_common(1)[0][0] if found else ""
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.ncu import source_page as page
 
@@ -29,6 +30,7 @@ _PASSES = frozenset({"selected"})
 """What the profiler counts among stalls although the warp ran."""
 
 
+@kept
 def has_lines(trace: Trace) -> bool:
     """Whether the trace has counts at places of the source: ncu's source page, or a report with them."""
     sections = trace.counters["section"].unique().cast(pl.String) if trace.info.kind == "ncu" else pl.Series([""])

@@ -77,7 +77,7 @@ def knows_waits(launching: pl.Series) -> bool:
 
     What another runtime's calls wait for would count as work of the host.
     """
-    return runtime(launching.unique().cast(pl.String).drop_nulls()) in ("CUDA", "HIP")
+    return runtime(launching.unique().cast(pl.String)) in ("CUDA", "HIP")
 
 
 @latest

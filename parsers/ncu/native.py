@@ -175,7 +175,7 @@ def read_report(path: Path, data: bytes, tally: Tally) -> Report:
             if others:
                 tally.skipped("result of a range, a command list or a graph, which is no launch", others)
             if sources:
-                _sources(data, (begin, end), sources, process[0], report)
+                _sources(data, (begin, end), sources, process[0], report, tally)
             if results:
                 _results(data, (begin, end), results, others, process, report, tally)
     except Damaged:
@@ -225,24 +225,26 @@ def _session(data: bytes, span: Span, report: Report) -> None:
                 report.captured[label] = pair[2]
 
 
-def _sources(data: bytes, span: Span, count: int, process: str, report: Report) -> None:
+def _sources(data: bytes, span: Span, count: int, process: str, report: Report, tally: Tally) -> None:
     """The programs of a block, which are its first entries; the code stands once, however many entries there are."""
     at, end = span
     for _ in range(count):
         entry, at = _sized(data, at, end)
-        found = dict(fields(data, *entry))
-        number = found.get(1)
-        if not isinstance(number, int):
+        try:
+            found = dict(fields(data, *entry))
+            table = list(fields(data, *lies)) if isinstance(lies := found.get(9), tuple) else []
+            functions = [dict(fields(data, *function)) for _, function in table if isinstance(function, tuple)]
+        except Damaged:
+            tally.skipped("program that is damaged")
             continue
-        code, files = (value if isinstance(value := found.get(part), tuple) else None for part in (4, 8))
-        before = report.programs.get(number, (None, None))
-        report.programs[number] = code or before[0], files or before[1]
-        table = found.get(9)
-        for _, function in fields(data, *table) if isinstance(table, tuple) else ():
-            parts = dict(fields(data, *function)) if isinstance(function, tuple) else {}
-            name, address = parts.get(1), parts.get(2)
-            if isinstance(name, tuple) and isinstance(address, int):
-                report.functions.setdefault(process, []).append((address, text(data, name), number))
+        if isinstance(number := found.get(1), int):
+            code, files = (value if isinstance(value := found.get(part), tuple) else None for part in (4, 8))
+            before = report.programs.get(number, (None, None))
+            report.programs[number] = code or before[0], files or before[1]
+            known = report.functions.setdefault(process, [])
+            for function in functions:
+                if isinstance(name := function.get(1), tuple) and isinstance(address := function.get(2), int):
+                    known.append((address, text(data, name), number))
 
 
 def _results(
@@ -269,6 +271,8 @@ def _launch(data: bytes, span: Span, process: tuple[str, str], report: Report) -
     parts = [value for number, value in found if number == 13 and isinstance(value, tuple)]
     metrics = [_metric(data, part) for part in parts]
     said = [row for number, value in found if number == 19 and isinstance(value, tuple) for row in _rule(data, value)]
+    nvtx = next((value for number, value in found if number == 21 and isinstance(value, tuple)), None)
+    ranges = list(_nvtx(data, nvtx, dict(found).get(1))) if nvtx else []
     device = next((value for name, value, _ in metrics if report.metrics[name : name + 1] == [_DEVICE]), None)
     row = len(report.launches)
     launches = report.launches
@@ -289,10 +293,7 @@ def _launch(data: bytes, span: Span, process: tuple[str, str], report: Report) -
     for part, (metric, _, _) in zip(parts, metrics, strict=True):
         if (counted := report.titles.get(metric)) is not None:
             report.sampled.append((row, process[0], counted, part))
-    nvtx = dict(found).get(21)
-    if isinstance(nvtx, tuple):
-        for kind, ranges in _nvtx(data, nvtx, dict(found).get(1)):
-            report.said.append(("metric", row, NVTX_SECTION, kind, None, None, "/".join(ranges)))
+    report.said += [("metric", row, NVTX_SECTION, kind, None, None, "/".join(names)) for kind, names in ranges]
     report.said += [(kind, row, section, name, of, gain, words) for kind, section, name, of, gain, words in said]
 
 
@@ -389,7 +390,12 @@ def _source_lines(data: bytes, report: Report, tally: Tally) -> pl.DataFrame:
             tally.skipped("line table that is damaged")
     for (row, process), metrics in groupby(report.sampled, itemgetter(0, 1)):
         table = functions.get(process, [])
-        for pc, values in _by_instruction(data, metrics).items():
+        try:
+            counted = _by_instruction(data, metrics)
+        except Damaged:
+            tally.skipped("launch whose counts at instructions are damaged")
+            continue
+        for pc, values in counted.items():
             found = bisect_right(table, pc, key=itemgetter(0)) - 1
             address, name, number = table[found] if found >= 0 else (0, "", 0)
             own = lines.get(number, {}).get(name)

@@ -96,7 +96,7 @@ def read_rocprof(path: Path, watch: Watch | None = None) -> Trace:
     texts = pl.DataFrame(rows.counted, dict.fromkeys(COUNTED, pl.String()) | {"counted": pl.Int64()}, orient="row")
     counters = texts.with_columns(pl.col("value").cast(pl.Float64, strict=False))
     names = {number: name for name, number in rows.names.items()}
-    if (kernels := frames.get(_KERNELS)) is not None and not kernels["start"].count() and kernels["counted"].count():
+    if counters.height and not (kernels := frames[_KERNELS])["start"].count():
         return _without_times(path, kernels, names, counters, tally)
     dialect = structs.replace(ROCPD, gpus=(AGENTS, {}, ""))
     events = events_of_rows(dialect, frames, names, Metadata(gpus=tuple(rows.gpus)), counters, tally)
@@ -116,9 +116,7 @@ def _without_times(
         registers="registersPerThread",
         shared_memory="staticSharedMemory",
         **{
-            name: pl.concat_list(pl.col(f"{name}{axis}").cast(pl.Int32, strict=False) for axis in "XYZ").list.to_array(
-                3
-            )
+            name: pl.concat_arr(pl.col(f"{name}{axis}").cast(pl.Int32, strict=False) for axis in "XYZ")
             for name in ("grid", "block")
         },
     )
@@ -237,7 +235,7 @@ def _row(row: dict[str, str], agents: dict[int, int], rows: _Rows) -> None:
         return agents.get(number) if agents and number is not None else number
 
     stream = _whole(row.get("Stream_Id", row.get("Queue_Id")))
-    dispatch = pid, _whole(row.get("Dispatch_Id"))
+    dispatch = pid, _whole(row.get("Dispatch_Id", row.get("Correlation_Id")))
     number = rows.dispatches.get(dispatch)
     if "Counter_Name" in row:
         if number is None:

@@ -31,7 +31,7 @@ from tracetui.parsers.trace import Note, Trace
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.parsers.runs.finding import Found
     from tracetui.parsers.runs.manifest import RunManifest
@@ -211,7 +211,7 @@ def open_path(
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
     traces = [_with_program(trace, manifest, lights.get(trace.source.path)) for trace in traces]
-    ordered = tuple(sorted(traces, key=order))
+    ordered = tuple(_with_board(sorted(traces, key=order)))
     return Run(
         path,
         ordered,
@@ -323,6 +323,18 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     return replace(trace, clean_step_ns=clean, light=light)
 
 
+def _with_board(traces: list[Trace]) -> Iterator[Trace]:
+    """The traces, of which logs of a board say what it did during the steps of the first with a time line."""
+    timed = next((trace for trace in traces if trace.has_timeline), None)
+    for trace in traces:
+        if timed is not None and trace.info.kind == "tegrastats":
+            from tracetui.parsers.tegrastats.reader import beside
+
+            yield beside(trace, timed)
+        else:
+            yield trace
+
+
 def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:
     rank = trace.info.rank if trace.info.rank is not None else 1 << 30
     return (rank, KINDS.index(trace.info.kind), trace.source.path.name)
@@ -384,8 +396,10 @@ def split_counted(trace: Trace) -> tuple[Trace, ...]:
     )
     info = replace(trace.info, kind="ncu", tool=f"{trace.info.tool}, counters")
     alone = Trace(device=device, counters=counters, info=info, source=trace.source)
+    if not trace.host.height and without_times.all():
+        return (replace(alone, notes=trace.notes),)
     rest = replace(trace, device=trace.device.filter(~without_times), counters=trace.counters.filter(~of_kernels))
-    return (rest, alone) if rest.device.height or rest.host.height else (alone,)
+    return rest, alone
 
 
 def _read(candidate: Candidate, watch: Watch) -> Trace:

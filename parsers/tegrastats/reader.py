@@ -1,10 +1,14 @@
-"""Reads a log of tegrastats: how busy, how warm and how hungry a board was, sample by sample and in numbers of all."""
+"""Reads a log of tegrastats or jtop: how busy, warm and hungry a board was, sample by sample and in numbers of all."""
 
 from __future__ import annotations
 
+import csv
+import math
 import re
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,17 +20,20 @@ from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
-from tracetui.parsers.tegrastats.lines import MHZ, Line, parse
+from tracetui.parsers.tegrastats.lines import MHZ, NO_SENSOR_C, Line, parse
 from tracetui.parsers.trace import Source, Trace, TraceInfo
 
 BLOCK = 1 << 22
-TOOL = "NVIDIA tegrastats"
+TOOL, OF_JTOP = "NVIDIA tegrastats", "jtop"
+_JTOP = "time,uptime,"
+"""How the CSV begins that jtop's `stats` are written to, as its example logger does."""
+_LATEST = 1 << 62
 INTERVAL_NS = 1_000_000_000
 """Between samples where the lines have no times: what tegrastats does unless it is told otherwise."""
 _STAMP = re.compile(r"(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d) ")
 _DATE = re.compile(r"\w{3} (\w{3} +\d{1,2} \d\d:\d\d:\d\d) (?:[A-Z]\w* )?(\d{4})\s*$")
-_INPUTS = ("VDD_IN", "POM_5V_IN")
-"""Supplies of the whole board: they contain the others, which are never added (VIN_SYS_5V0 feeds a part of it)."""
+_INPUTS = ("VDD_IN", "POM_5V_IN", "Power TOT")
+"""Supplies of the whole board, or jtop's sum: they contain the others (VIN_SYS_5V0 feeds a part of it)."""
 _UNITS = {"%": "%", "mW": "mW", "C": "°C", "MHz": "MHz", "MB": "MB"}
 
 
@@ -45,25 +52,74 @@ def read_tegrastats(path: Path, watch: Watch | None = None) -> Trace:
             tally.missing("the compressed stream ends early", 1, source.damage)
     times: list[int | None] = []
     values: dict[tuple[str, str], dict[int, float]] = {}
-    date: int | None = None
-    for line in text.splitlines():
-        if (sample := parse(line)) is not None:
-            for name, unit, value in _values(sample):
-                values.setdefault((name, unit), {})[len(times)] = value
-            times.append(_time(line) or date)
-            date = None
-        elif (date := _time(line)) is None and line.strip():
-            tally.skipped("line that is no sample", 1, line)
+    of_jtop = text.lstrip("\ufeff").startswith(_JTOP)
+    for time, sample in (_jtop if of_jtop else _tegrastats)(text.lstrip("\ufeff"), tally):
+        for name, unit, value in sample:
+            values.setdefault((name, unit), {})[len(times)] = value
+        times.append(time)
     if not times:
-        raise TraceError(path, "a log of tegrastats without a sample", "record it anew: tegrastats --logfile FILE")
+        advice = "let the logger run longer" if of_jtop else "record it anew: tegrastats --logfile FILE"
+        raise TraceError(path, f"a log of {'jtop' if of_jtop else 'tegrastats'} without a sample", advice)
     starts = _starts(times, tally)
     counters = _counters(values, starts)
     said = _said(values, starts)
-    info = TraceInfo("tegrastats", TOOL, captured=tuple(said.items()), base_time=times[0])
+    info = TraceInfo("tegrastats", OF_JTOP if of_jtop else TOOL, captured=tuple(said.items()), base_time=times[0])
     total = len(times) + tally.skipped_events
     return Trace(
         counters=counters, info=info, source=Source(path, path.stat().st_size, total, len(times)), notes=tally.notes()
     )
+
+
+def _tegrastats(text: str, tally: Tally) -> Iterator[tuple[int | None, Iterable[tuple[str, str, float]]]]:
+    """When each sample was taken, and its values: name, unit, value."""
+    date: int | None = None
+    for line in text.splitlines():
+        if (sample := parse(line)) is not None:
+            yield _time(line) or date, _values(sample)
+            date = None
+        elif (date := _time(line)) is None and line.strip():
+            tally.skipped("line that is no sample", 1, line)
+
+
+def _jtop(text: str, tally: Tally) -> Iterator[tuple[int | None, Iterable[tuple[str, str, float]]]]:
+    """The samples of jtop, by the names of tegrastats; a supply or sensor that is off has no number or is too cold."""
+    first, *lines = text.replace("\0", "").splitlines()
+    header = first.split(",")
+    for line in filter(None, lines):
+        cells = next(csv.reader([line[:_LONGEST_LINE]]), [])
+        if len(cells) != len(header):
+            short = len(cells) < len(header)
+            tally.skipped("row cut short" if short else "row with too many fields", 1, line[:_LONGEST_LINE])
+            continue
+        row = dict(zip(header, cells, strict=True))
+        found = []
+        for title, cell in row.items():
+            try:
+                value = float(cell)
+            except ValueError:
+                continue
+            if not math.isfinite(value):
+                continue
+            if title in _LOADS:
+                found.append((_LOADS[title], "%", value))
+            elif title == "RAM":  # a share since jtop 4.2, else in KB
+                found.append(("RAM used", "%", 100 * value) if value <= 1 else ("RAM", "MB", value / 1024))
+            elif title.startswith("Temp ") and value > NO_SENSOR_C:
+                found.append((title.removeprefix("Temp "), "C", value))
+            elif title == "Power TOT":
+                found.append((title, "mW", value))
+            elif title.startswith("Power "):
+                found.append((title.removeprefix("Power "), "mW", value))
+        time = None
+        with suppress(ValueError):
+            time = _since_1970(datetime.fromisoformat(row["time"]))
+        if time is None:
+            tally.repaired("time that is none, taken for a second after the one before", 1, row["time"])
+        yield time, found
+
+
+_LONGEST_LINE = 1 << 16
+_LOADS = {"GPU": "GPU load (GR3D)", "EMC": "memory load (EMC)"}
 
 
 def _values(sample: Line) -> Iterator[tuple[str, str, float]]:
@@ -89,9 +145,15 @@ def _time(line: str) -> int | None:
     else:
         return None
     try:
-        return int((datetime.strptime(spelled, form) - datetime(1970, 1, 1)).total_seconds()) * 1_000_000_000
+        return _since_1970(datetime.strptime(spelled, form))
     except ValueError:
         return None
+
+
+def _since_1970(when: datetime) -> int | None:
+    """In ns; None where 64 bits might not hold sums of it."""
+    since = (when.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1) * 1000
+    return since if abs(since) <= _LATEST else None
 
 
 def _starts(times: list[int | None], tally: Tally) -> list[int]:
@@ -101,6 +163,7 @@ def _starts(times: list[int | None], tally: Tally) -> list[int]:
         apart = INTERVAL_NS if before is None or now is None else now - before
         if apart < 0:
             tally.repaired("time before the one of the line before, taken for a second after it")
+        if not 0 <= apart <= _LATEST - starts[-1]:
             apart = INTERVAL_NS
         starts.append(starts[-1] + apart)
     return starts
@@ -131,7 +194,50 @@ def _said(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) ->
             said[title] += f" (of {len(found)})"
         if name in _INPUTS and len(starts) > 1:
             lasts = np.diff(starts, append=starts[-1] + starts[-1] // (len(starts) - 1))
-            drawn = sum(value * lasts[at] for at, value in samples.items()) / 1e12
+            drawn = sum(float(value) * lasts[at] for at, value in samples.items()) / 1e12
             known = "" if len(found) == len(starts) else f", of {len(found)} of {len(starts)} samples"
             said["energy"] = f"{drawn:,.1f} J ({name}{known})"
     return said
+
+
+ZONE_NS = 900_000_000_000
+"""Time zones differ by quarters of an hour."""
+_FURTHEST_ZONE = 14 * 4
+
+
+def beside(board: Trace, timed: Trace) -> Trace:
+    """The log with the energy of a step, and what the board did meanwhile, of a recording beside it.
+
+    The log's clock has no zone: where not exactly one puts all steps into the log, nothing is said.
+    """
+    steps, begins, zero = timed.steps, board.info.base_time, timed.info.base_time
+    frame = board.counters.with_columns(pl.col("metric", "unit").cast(pl.String))
+    times = np.unique(frame["time"].to_numpy())
+    if begins is None or zero is None or not steps.height or len(times) < 2:
+        return board
+    starts = steps["start"].to_numpy()
+    first = int(starts.min()) + zero - begins
+    last = int((starts + steps["duration"].to_numpy()).max()) + zero - begins
+    ends = np.append(times[1:], times[-1] + times[-1] // (len(times) - 1))
+    zones = [at * ZONE_NS for at in range(-_FURTHEST_ZONE, _FURTHEST_ZONE + 1)]
+    zones = [zone for zone in zones if first + zone >= 0 and last + zone <= ends[-1]]
+    if len(zones) != 1:
+        return board
+    lasts = np.minimum(ends, last + zones[0]) - np.maximum(times, first + zones[0])
+    part = pl.DataFrame({"time": times, "lasts": lasts}).filter(pl.col("lasts") > 0)
+    frame = frame.join(part, on="time")
+    said = {}
+    for rail in _INPUTS:
+        drawn = frame.filter(pl.col("metric") == rail)
+        if drawn.height == part.height:
+            joules = float((drawn["value"] * drawn["lasts"]).sum()) / 1e12
+            said["energy per step"] = (
+                f"{joules / steps.height:,.3g} J ({rail}: {joules:,.3g} J in {steps.height:,} steps, of "
+                f"{part.height:,} {'sample' if part.height == 1 else 'samples'})"
+            )
+    for (name, unit), rows in frame.group_by("metric", "unit", maintain_order=True):
+        values = rows["value"].to_numpy()
+        if unit != "MB":
+            shown = f"mean {values.mean():,.1f} {unit!s}, {values.min():,.6g} to {values.max():,.6g} {unit!s}"
+            said[f"{name!s}{' temperature' if unit == '°C' else ''} in steps"] = shown
+    return replace(board, info=replace(board.info, captured=(*board.info.captured, *said.items())))

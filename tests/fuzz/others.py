@@ -135,11 +135,16 @@ class Rocprof(Others):
 
 
 class Edge(Others):
-    """What trtexec exports, and logs of tegrastats."""
+    """What trtexec exports, and logs of tegrastats and jtop."""
 
     name = "edge"
     files = ("formats/tegrastats/xavier_nx.log", "formats/trtexec/mobilenet.qat.profile.json")
     made = (
+        (
+            "jtop.csv",
+            "time,uptime,CPU1,RAM,EMC,GPU,Temp GPU,Power TOT\n"
+            + "".join(f"2025-01-02 10:00:{at:02}.5,0:00:{at:02},OFF,0.{at},{at},9,40,{at}0\n" for at in range(60)),
+        ),
         (
             "board.log",
             "".join(

@@ -43,10 +43,12 @@ def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None
     absent = facts.kernels.filter(~pl.col("name").is_in(measured.kernels["name"].implode()))
     largest = absent.row(0, named=True)
+    of_amd = facts.trace.info.kind == "rocprof"
     kernels, taken, launches = worth_measuring(facts, limits.target_percent, limits.least_percent)
     return Finding(
         "warning",
-        f"Nsight Compute measured only {words.percent(share)} of the kernel time: no conclusion on the rest",
+        f"{'ROCm counted' if of_amd else 'Nsight Compute measured'} only {words.percent(share)} of the kernel time: no"
+        " conclusion on the rest",
         (
             Evidence("kernel time that was measured", share, "%", Query("counters")),
             Evidence("launches measured", measured.launches),
@@ -56,7 +58,7 @@ def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         words.part_of(share / 100 * facts.kernel_ns, facts.kernel_ns, share),
         advice=(f"Measure these {len(kernels)} functions: they make {words.percent(taken)} of the kernel time."),
-        next_command=ncu_command(facts, kernels, launches),
+        next_command="" if of_amd else ncu_command(facts, kernels, launches),
     )
 
 

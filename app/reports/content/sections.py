@@ -213,7 +213,8 @@ def _lead(trace: Trace) -> str:
         return f"Memory peaks at {format_bytes(held)}{by}."
     said = trace.source.captured or {}
     if load := said.get("GPU load (GR3D)"):
-        energy = f"; energy {said['energy']}" if "energy" in said else ""
+        known = next((name for name in ("energy per step", "energy") if name in said), "")
+        energy = f"; {known} {said[known]}" if known else ""
         return f"GPU load: {load} (samples: {said['samples']}){energy}."
     return ""
 
