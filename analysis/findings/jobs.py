@@ -326,7 +326,8 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     apart = whole > 0 and 100 * lost / whole > limits.unmatched_percent
     marked = job.steps.filter(pl.col("step") >= 0).group_by("rank").agg("step").sort("rank").rows()
     alike = not marked or set.intersection(*(set(steps) for _, steps in marked))
-    if not (job.missing or apart or job.strange or job.distant or job.copies) and alike:
+    odd = apart or job.strange or job.distant or job.copies or not alike
+    if not odd and not job.missing:
         return None
     said = [f"rank {rank}'s recording is rank {first}'s" for rank, first in job.copies.items()]
     if job.distant:
@@ -343,7 +344,7 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     if apart:
         said.append(f"{words.count(lost)} of {words.count(whole)} calls of collectives match no other rank's")
     return Finding(
-        "invalid" if job.apart else "warning" if apart or job.strange or job.distant or job.copies or not alike else "info",
+        "invalid" if job.apart else "warning" if odd else "info",
         "; ".join(said),
         evidence(
             ("missing ranks", spans(job.missing) if job.missing else None, "", Query("ranks")),

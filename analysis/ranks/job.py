@@ -229,23 +229,21 @@ def _with_groups_from(first: int, one: RankSummary) -> RankSummary:
 
 def _copies(chosen: Mapping[int, RankSummary]) -> dict[int, int]:
     """The ranks whose steps and collectives are those of a lower one, to the nanosecond."""
-    firsts: dict[tuple[object, ...], list[int]] = {}
-    copies = {}
+    alike: dict[bytes, list[int]] = {}
     for rank in sorted(chosen):
-        one = chosen[rank]
-        begins = one.steps["begin"].to_list()
-        alike = firsts.setdefault((*begins, *one.steps["end"].to_list()), []) if begins else []
-        first = next((other for other in alike if _same_calls(one, chosen[other])), None)
-        if first is None:
-            alike.append(rank)
-        else:
-            copies[rank] = first
+        alike.setdefault(_moments(chosen[rank].steps), []).append(rank)
+    copies = {}
+    for begins, ranks in alike.items():
+        firsts: dict[bytes, int] = {}
+        for rank in ranks if begins and len(ranks) > 1 else ():
+            called = _moments(chosen[rank].collectives)
+            if called and firsts.setdefault(called, rank) != rank:
+                copies[rank] = firsts[called]
     return copies
 
 
-def _same_calls(one: RankSummary, other: RankSummary) -> bool:
-    calls = one.collectives.select("launched", "begin", "end")
-    return calls.height > 0 and calls.equals(other.collectives.select("launched", "begin", "end"))
+def _moments(rows: pl.DataFrame) -> bytes:
+    return rows.select("begin", "end").to_numpy().tobytes()
 
 
 FAR_NS = 60_000_000_000

@@ -14,7 +14,9 @@ MOST_BYTES = 64 << 20
 
 
 def read_text(file: Path, most: int = MOST_BYTES) -> str:
-    """The text of a regular file of bounded size in its own folder, in any encoding of Unicode; other bytes are replaced.
+    """The text of a regular file of bounded size in its own folder, in any encoding of Unicode.
+
+    Other bytes are replaced.
 
     Raises:
         FileNotFoundError: there is none.
