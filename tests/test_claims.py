@@ -14,6 +14,8 @@ import pytest
 from sample_runs import DATA, changeable
 
 from tracetui.analysis.findings import config
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.engine import find
 from tracetui.analysis.ranks.files.store import Store
 from tracetui.analysis.sweeps.reading import read_table
 from tracetui.app.cli.main import main
@@ -187,6 +189,20 @@ def test_a_claim_that_the_recording_contradicts_is_told_first_and_not_used(
     (trace,) = json.loads(capsys.readouterr().out)["run"]["traces"]
     assert (trace["findings"][0]["id"], trace["findings"][0]["severity"]) == ("V31", "invalid")
     assert said in trace["findings"][0]["title"]
+
+
+def test_a_trace_of_no_steps_has_none_of_a_run_that_counted_them(tmp_path: Path) -> None:
+    """A compiler's trace that lies beside the run.json of a model."""
+    shutil.copy(SAMPLES / "vim_tiny" / "run.json", tmp_path)
+    event = {"ph": "X", "name": "ExecuteCompiler", "ts": 0, "dur": 900, "pid": 1, "tid": 1}
+    (tmp_path / "build.json").write_text(json.dumps({"traceEvents": [event]}))
+    run = open_path(tmp_path, cache=False)
+    assert run.manifest is not None
+    assert run.manifest.contradicted == "it profiled 3 steps, the recording has none"
+    assert run.main.clean_step_ns == ()
+    found = [one.id for one in find(Facts(run)).found]
+    assert found[0] == "V31"
+    assert "V9" not in found
 
 
 def test_a_recording_of_another_gpu_takes_nothing_from_the_others(tmp_path: Path) -> None:

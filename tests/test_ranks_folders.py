@@ -7,12 +7,17 @@ import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from simulated_job import GZIP, three_d
 from simulated_job import Job as Simulated
 
+from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
+from tracetui.analysis.findings.engine import find
 from tracetui.analysis.ranks.of_run import jobs_of, ranks_of
 from tracetui.analysis.ranks.sentences import answer, in_title
 from tracetui.analysis.ranks.summarise import environment, gpus_of, machine_of
@@ -23,7 +28,7 @@ from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.launch import launch
 from tracetui.collectors.process import Outcome
 from tracetui.collectors.request import ProfileError, ProfileRequest
-from tracetui.parsers import open_path, schema
+from tracetui.parsers import Run, open_path, schema
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.manifest import parse
 from tracetui.parsers.runs.opening import find_ranks
@@ -141,6 +146,64 @@ def test_clocks_that_differ_by_hours_change_nothing(tmp_path: Path) -> None:
     assert any("Clocks of hosts differ by up to 9,000 s" in one for one in said)
     assert job.distant == (0, 1)
     assert said[0].startswith("Ranks 0, 1 may be of another run: recorded 9,000 s from the others")
+
+
+def found_in(run: Run) -> tuple[Finding, ...]:
+    return find(Facts(run), rules={"V30": all_rules("run")["V30"]}).found
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return found
+
+
+def write(path: Path, said: dict[str, Any]) -> None:
+    path.write_bytes(gzip.compress(json.dumps(said).encode(), 1))
+
+
+def test_a_rank_s_recording_under_another_rank_s_number_is_left_out(base: Path, tmp_path: Path) -> None:
+    folder = copied(base, tmp_path / "job", {rank: f"rank{rank}.pt.trace.json.gz" for rank in (0, 1, 2)})
+    said = read(base / "rank1.pt.trace.json.gz")
+    said["distributedInfo"]["rank"] = 3
+    write(folder / "rank3.pt.trace.json.gz", said)
+    (job,) = jobs_of(run := open_path(folder, cache=False))
+    assert (job.copies, job.missing, job.here) == ({3: 1}, (3,), 3)
+    assert answer((job,))[0].startswith("Rank 3's recording is rank 1's: its steps and collectives are the same")
+    (whole,) = (one for one in found_in(run) if one.id == "V30")
+    assert whole.severity == "warning"
+    assert whole.title.startswith("rank 3's recording is rank 1's; 3 of 4 ranks are here (0-2)")
+
+
+def test_ranks_that_are_counted_from_one_lack_none(base: Path, tmp_path: Path) -> None:
+    (expected,) = jobs_of(open_path(base, cache=False))
+    (tmp_path / "job").mkdir()
+    for rank in range(4):
+        said = read(base / f"rank{rank}.pt.trace.json.gz")
+        said["distributedInfo"]["rank"] = rank + 1
+        write(tmp_path / "job" / f"rank{rank + 1}.pt.trace.json.gz", said)
+    (job,) = jobs_of(open_path(tmp_path / "job", cache=False))
+    assert (job.missing, job.world_size, job.ranks["rank"].to_list()) == ((), 4, [1, 2, 3, 4])
+    assert job.kinds.equals(expected.kinds)
+    assert not job.bounded
+    for here in ((1, 2), (2, 3, 4)):  # of four: others are missing
+        folder = copied(tmp_path / "job", tmp_path / str(here), {rank: f"rank{rank}.pt.trace.json.gz" for rank in here})
+        (job,) = jobs_of(open_path(folder, cache=False))
+        assert 0 in job.missing
+
+
+def test_ranks_that_have_no_step_in_common_are_told(base: Path, tmp_path: Path) -> None:
+    folder = copied(base, tmp_path / "job", {rank: f"rank{rank}.pt.trace.json.gz" for rank in range(4)})
+    for rank in (2, 3):
+        said = read(path := folder / f"rank{rank}.pt.trace.json.gz")
+        for event in said["traceEvents"]:
+            if event["name"].startswith("ProfilerStep#"):
+                event["name"] = f"ProfilerStep#{int(event['name'][13:]) + 100}"
+        write(path, said)
+    (whole,) = (one for one in found_in(open_path(folder, cache=False)) if one.id == "V30")
+    assert whole.severity == "warning"
+    first = "no step is on all ranks: rank 0 has 10-12, rank 1 has 10-12, rank 2 has 110-112, rank 3 has 110-112"
+    assert whole.title.startswith(first)
+    assert not any(one.id == "V30" for one in found_in(open_path(base, cache=False)))
 
 
 def test_of_a_job_with_missing_ranks_it_is_said_how_many_are_here(base: Path, tmp_path: Path) -> None:

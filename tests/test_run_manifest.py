@@ -193,10 +193,11 @@ def test_files_that_are_none_or_damaged(tmp_path: Path) -> None:
     read = load(path)
     assert read is not None
     assert [(note.kind, note.reason) for note in read.notes] == [("missing", "everything: run.json is damaged")]
-    path.write_text("\ufeff" + json.dumps(FULL))
-    again = load(path)
-    assert again is not None
-    assert again.status == "finished"
+    for encoding in ("utf-8-sig", "utf-16", "utf-16-be", "utf-32"):
+        path.write_text(json.dumps(FULL), encoding=encoding)
+        again = load(path)
+        assert again is not None, encoding
+        assert again.status == "finished"
     path.write_bytes(b'{"schema": "tracetui.run/1", "identity": {"host": "caf\xe9", "cwd": "\\ud800/x"}, "x": NaN}')
     odd = load(path)
     assert odd is not None

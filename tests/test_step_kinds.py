@@ -1,5 +1,6 @@
 """Steps that are not alike: grouped as a plain reading of the rule does, found where planted, and told on the page."""
 
+import copy
 import gzip
 import json
 from itertools import count
@@ -116,6 +117,25 @@ def kinds_of(facts: Facts) -> StepKinds:
     kinds = page_kinds(facts.sel)
     assert kinds is not None
     return kinds
+
+
+def test_a_pause_between_two_schedules_is_no_step_s(tmp_path: Path) -> None:
+    """The same three steps again, ten seconds later, under the numbers that a second cycle of the schedule has."""
+    before = Facts(run_of(recorded(DEIT))).verdict
+    for gone in (0, 7):
+        said = json.loads(gzip.decompress((recorded(DEIT)).read_bytes()))
+        again = copy.deepcopy([event for event in said["traceEvents"] if "ts" in event and event["ph"] != "M"])
+        for event in again:
+            event["ts"] += 10e6
+            if event["name"].startswith("ProfilerStep#"):
+                event["name"] = f"ProfilerStep#{int(event['name'][13:]) + gone}"
+        said["traceEvents"] += again
+        path = tmp_path / "twice.pt.trace.json"
+        path.write_text(json.dumps(said))
+        verdict = Facts(open_path(path, cache=False)).verdict
+        assert verdict.recorded_ns == pytest.approx(before.recorded_ns, rel=0.02)
+        assert verdict.sentence.startswith(before.sentence[:40])
+        assert "the mean" not in verdict.sentence
 
 
 @pytest.mark.parametrize("step", [2, 3])

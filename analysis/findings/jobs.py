@@ -326,9 +326,10 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     apart = whole > 0 and 100 * lost / whole > limits.unmatched_percent
     marked = job.steps.filter(pl.col("step") >= 0).group_by("rank").agg("step").sort("rank").rows()
     alike = not marked or set.intersection(*(set(steps) for _, steps in marked))
-    if not (job.missing or apart or job.strange or job.distant) and alike:
+    odd = apart or job.strange or job.distant or job.copies or not alike
+    if not odd and not job.missing:
         return None
-    said = []
+    said = [f"rank {rank}'s recording is rank {first}'s" for rank, first in job.copies.items()]
     if job.distant:
         said.append(sentences.distant_words(job).removesuffix("."))
     if not alike:
@@ -338,12 +339,12 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     if job.strange:
         said.append(f"ranks {spans(job.strange)} are of another job")
     if job.missing:
-        here = spans(set(range(job.world_size)) - set(job.missing) - {*job.strange, *job.empty})
+        here = spans(job.ranks["rank"].to_list())
         said.append(f"{words.count(job.here)} of {words.count(job.world_size)} ranks are here ({here})")
     if apart:
         said.append(f"{words.count(lost)} of {words.count(whole)} calls of collectives match no other rank's")
     return Finding(
-        "invalid" if job.apart else "warning" if apart or job.strange or job.distant or not alike else "info",
+        "invalid" if job.apart else "warning" if odd else "info",
         "; ".join(said),
         evidence(
             ("missing ranks", spans(job.missing) if job.missing else None, "", Query("ranks")),

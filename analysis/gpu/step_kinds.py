@@ -207,15 +207,21 @@ def outlier(sel: Selection) -> tuple[StepKinds, Kind] | None:
 
 @kept
 def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
-    """Which of the selected steps (rows of `Selection.steps`) are typical; None where all are, or none is marked."""
+    """Which of the selected steps (rows of `Selection.steps`) are typical; None where all are, or none is marked.
+
+    Neither is the first after a pause between two schedules of the profiler, whose numbers don't follow each other:
+    from the end of the step before it the pause counts, too.
+    """
     slots = step_slots(sel)
     if not slots.marked or slots.start.size < 2:
         return None
+    number = pl.Series(slots.name, dtype=pl.String).str.extract(r"^ProfilerStep#(\d{1,18})$").cast(pl.Int64)
+    typical = (number.diff() == 1).fill_null(value=True).to_numpy()
     kinds = [rows for _, rows in phases(slots.name)] or grouped(slots.end - slots.start, _work(sel.trace, slots))
-    if len(kinds) == 1:
+    if len(kinds) == 1 and typical.all():
         return None
-    typical = np.array(slots.index)[kinds[0]]
-    return np.isin(sel.steps["index"].to_numpy(), typical)
+    typical &= np.isin(np.arange(typical.size), kinds[0])
+    return np.isin(sel.steps["index"].to_numpy(), np.array(slots.index)[typical])
 
 
 def iterations(sel: Selection) -> tuple[Selection, dict[int, str]]:

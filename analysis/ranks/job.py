@@ -16,10 +16,11 @@ from tracetui.analysis.ranks.late import Answers, answers_of, peers_of
 from tracetui.analysis.ranks.links import beyond_usual, slow_links, transfers
 from tracetui.analysis.ranks.lost import lost
 from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, Matched, match
+from tracetui.analysis.ranks.summary import members
 from tracetui.analysis.ranks.waiting import Waiting, waiting, who_for_whom
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.ranks.summary import Calls, RankSummary
@@ -86,6 +87,8 @@ class Job:
     """Ranks whose Unix times lie further from the others' than clocks of hosts usually do."""
     empty: tuple[int, ...] = ()
     """Ranks whose recordings have no whole step, and no collective."""
+    copies: Mapping[int, int] = field(default_factory=dict)
+    """By rank, of which lower one its recording is a copy: it is left out, and the rank is missing."""
 
     @cached_property
     def calls(self) -> pl.DataFrame:
@@ -135,6 +138,11 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     chosen: dict[int, RankSummary] = {}
     for one in summaries:
         chosen.setdefault(one.rank, one)
+    first = counted_from(chosen.values())
+    if first and any(0 in ranks for one in chosen.values() for *_, ranks in one.groups):
+        chosen = {rank: _with_groups_from(first, one) for rank, one in chosen.items()}
+    if copies := _copies(chosen):
+        return replace(combine([one for rank, one in chosen.items() if rank not in copies]), copies=copies)
     empty = tuple(sorted(rank for rank, one in chosen.items() if not one.steps.height and not one.collectives.height))
     if 0 < len(empty) < len(chosen):
         whole = combine([one for rank, one in chosen.items() if rank not in empty])
@@ -162,9 +170,8 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     answers, table = answers_of(
         table, present, counts, peers, per_step, gone.parts, max(_middle(called), 1), matched.unmatched
     )
-    sizes = [one.world_size or 0 for one in present]
-    world = max([*sizes, max(chosen, default=-1) + 1])
-    missing = tuple(rank for rank in range(world) if rank not in chosen)
+    world = max([*(one.world_size or 0 for one in present), max(chosen, default=-1) + 1 - first])
+    missing = tuple(rank for rank in range(first, first + world) if rank not in chosen)
     apart = not missing and matched.none_shared
     if apart:
         answers, table = Answers(None, (), None), table.with_columns(late=pl.lit(value=False))
@@ -207,6 +214,36 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         apart=apart,
         distant=_distant(clocks.fitted, present),
     )
+
+
+def counted_from(summaries: Iterable[RankSummary]) -> int:
+    """The first rank's number: 1 where ranks 1 to n are here, of n or of a number that no recording says; else 0."""
+    sizes = {one.rank: one.world_size for one in summaries}
+    return int(sizes.keys() == set(range(1, len(sizes) + 1)) and {None, len(sizes)} >= {*sizes.values()})
+
+
+def _with_groups_from(first: int, one: RankSummary) -> RankSummary:
+    groups = tuple((name, told, members([rank + first for rank in ranks])) for name, told, ranks in one.groups)
+    return replace(one, groups=groups)
+
+
+def _copies(chosen: Mapping[int, RankSummary]) -> dict[int, int]:
+    """The ranks whose steps and collectives are those of a lower one, to the nanosecond."""
+    alike: dict[bytes, list[int]] = {}
+    for rank in sorted(chosen):
+        alike.setdefault(_moments(chosen[rank].steps), []).append(rank)
+    copies = {}
+    for begins, ranks in alike.items():
+        firsts: dict[bytes, int] = {}
+        for rank in ranks if begins and len(ranks) > 1 else ():
+            called = _moments(chosen[rank].collectives)
+            if called and firsts.setdefault(called, rank) != rank:
+                copies[rank] = firsts[called]
+    return copies
+
+
+def _moments(rows: pl.DataFrame) -> bytes:
+    return rows.select("begin", "end").to_numpy().tobytes()
 
 
 FAR_NS = 60_000_000_000

@@ -13,7 +13,7 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
 from tracetui.analysis.ranks.files.store import Store, stores
-from tracetui.analysis.ranks.job import Job, jobs
+from tracetui.analysis.ranks.job import Job, counted_from, jobs
 from tracetui.analysis.ranks.steps import WHOLE
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.tables import common_steps, per_step, step_counts
@@ -124,7 +124,8 @@ def world_size(summaries: Iterable[RankSummary]) -> int | None:
 def missing(summaries: Sequence[RankSummary]) -> tuple[int, ...]:
     """The ranks of the job that have no summary here; none where its size is not known."""
     here = {found.rank for found in summaries}
-    return tuple(rank for rank in range(world_size(summaries) or 0) if rank not in here)
+    first = counted_from(summaries)
+    return tuple(rank for rank in range(first, first + (world_size(summaries) or 0)) if rank not in here)
 
 
 def of_one_pass(summaries: Sequence[RankSummary]) -> list[RankSummary]:

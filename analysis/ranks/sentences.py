@@ -82,13 +82,22 @@ def brief(found: Sequence[Job]) -> str:
 
 
 def strange_words(job: Job) -> str:
-    """Which recordings are of another job; empty where none is."""
+    """Which recordings are of another job, or of another rank; empty where none is."""
     if not job.strange:
-        return distant_words(job)
+        return " ".join(filter(None, (copies_words(job), distant_words(job))))
     return (
         f"Of another job than the other {format_count(job.here)} recordings: {_ranks(job.strange)}, whose collectives"
         f" end when theirs can't, by any clock. All that follows is of the others.{_bounds(job)}"
     )
+
+
+def copies_words(job: Job) -> str:
+    """Which recordings are those of other ranks; empty where none is."""
+    if not job.copies:
+        return ""
+    which = ", ".join(f"rank {rank}'s recording is rank {first}'s" for rank, first in [*job.copies.items()][:NAMED])
+    more = f", and {format_count(len(job.copies) - NAMED)} more are others'" if len(job.copies) > NAMED else ""
+    return f"{which[0].upper()}{which[1:]}{more}: its steps and collectives are the same to the nanosecond. Left out."
 
 
 def distant_words(job: Job) -> str:

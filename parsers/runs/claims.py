@@ -9,7 +9,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracetui.parsers.names.collectives import is_collective_kernel
-from tracetui.parsers.runs.manifest import Measurement, Rank, RunManifest
+from tracetui.parsers.runs.manifest import Measurement, Rank, RunManifest, Workload
 from tracetui.parsers.runs.run import LIGHT
 
 if TYPE_CHECKING:
@@ -58,9 +58,10 @@ def contradiction(manifest: RunManifest, traces: Iterable[Trace]) -> str | None:
 
 
 def without_claims(manifest: RunManifest, why: str) -> RunManifest:
-    """The manifest of another run, without what it says of steps."""
+    """The manifest of another run, without what it says of the program and its steps."""
     ranks = tuple(replace(rank, clean_step_ns=(), clean_host_ns=(), profiled_step_ns=()) for rank in manifest.ranks)
-    return replace(manifest, measurement=Measurement(tool=manifest.measurement.tool), ranks=ranks, contradicted=why)
+    measured = Measurement(tool=manifest.measurement.tool)
+    return replace(manifest, workload=Workload(), measurement=measured, ranks=ranks, contradicted=why)
 
 
 def device_apart(manifest: RunManifest, trace: Trace) -> str | None:
@@ -115,9 +116,12 @@ def _training(manifest: RunManifest, trace: Trace) -> str | None:
 
 
 def _steps(manifest: RunManifest, trace: Trace) -> str | None:
-    if trace.marked_by is not None or not trace.steps.height or trace.info.recorded_pass == LIGHT:
+    if trace.marked_by is not None or trace.info.recorded_pass == LIGHT:
         return None
     profiled = manifest.profiled_steps(trace.info.rank)
+    if not trace.steps.height:
+        told = profiled and trace.info.kind == "chrome"  # tracetui's own recordings of torch have them marked
+        return f"it profiled {len(profiled)} steps, the recording has none" if told else None
     claimed = len(profiled) or manifest.measurement.steps
     if claimed and trace.steps.height > claimed:  # a part that was cut out has fewer
         return f"it profiled {claimed} steps, the recording has {trace.steps.height}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,9 @@ MOST_BYTES = 64 << 20
 
 
 def read_text(file: Path, most: int = MOST_BYTES) -> str:
-    """The text of a regular file of bounded size in its own folder; what is not UTF-8 is replaced.
+    """The text of a regular file of bounded size in its own folder, in any encoding of Unicode.
+
+    Other bytes are replaced.
 
     Raises:
         FileNotFoundError: there is none.
@@ -22,7 +25,8 @@ def read_text(file: Path, most: int = MOST_BYTES) -> str:
     with opened(file) as (content, size):
         if size > most:
             raise OSError(0, f"left out, since it is larger than {most >> 20} MiB", str(file))
-        return content.read(most + 1).decode("utf-8-sig", errors="replace")
+        text = content.read(most + 1)
+        return text.decode(json.detect_encoding(text), errors="replace")
 
 
 @contextmanager
