@@ -137,7 +137,9 @@ async def test_a_conversation() -> None:
         said = await client.call_tool("report", {"path": str(RUN)})  # what limits it
         assert json.loads(said.content[0].text)["run"]["traces"][0]["overview"]["waits_for"]["sentence"]
         said = await client.call_tool("findings", {"path": str(RUN)})  # what to change
-        assert json.loads(said.content[0].text)["findings"][0]["advice"]
+        first = json.loads(said.content[0].text)["findings"][0]
+        assert first["advice"]
+        assert "aten::_foreach_copy_" in first["at"]
         said = await client.call_tool("diff", {"a": str(RUN), "b": str(RUN)})  # did it get better
         assert json.loads(said.content[0].text)["step"]["delta_us"] == 0
         for tool, given, line in (

@@ -212,7 +212,7 @@ _DECLARED: tuple[Command, ...] = (
     Command("ranks.beside", "x", "x", "Compare the rank with the median rank", "Ranks", "beside", "ranks",
             footer="compare", rank=12),
     Command("ranks.latest", "L", "L", "The collective that a rank came latest to; again: the next", "Ranks", "latest",
-            "ranks", footer="latest", rank=14),
+            "ranks", footer="latest call", rank=14),
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare", rank=48),
     Command("run.list", "A", "A", "List the open runs: A is in view, B is compared with it", "Runs", "runs", "app",
             rank=47),

@@ -303,7 +303,8 @@ class RunLoader:
         """Silences findings by their keys or rules, or with no reason restores them; says where that was written."""
         for name in names:
             problem, file = self.write_silenced(name, reason)
-            done = f"{'Silenced' if reason else 'Restored'} {name} in {fit(file, FILE_WIDTH, keep_end=True)}"
+            written = fit(file, FILE_WIDTH, ascii=self.session.ascii, keep_end=True)
+            done = f"{'Silenced' if reason else 'Restored'} {name} in {written}"
             self._shell.say(problem or f"{done} ({commands.key('app.undo')}: undo)")
         self._shell.reload_views()
 

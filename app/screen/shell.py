@@ -106,7 +106,9 @@ class Shell:
     def begin(self) -> None:
         """Shows what is known before anything is read, once the widgets exist."""
         if (main := self.main) is not None:
-            main.query_one("#header", Line).ascii = self._session.ascii
+            for line in main.query("#header, #filter-line").results(Line):
+                line.ascii = self._session.ascii
+            main.query_one(Footer).ascii = self._session.ascii
             main.query_one(TabBar).show(self.tab)
             self.refresh_lines()
 

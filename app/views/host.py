@@ -130,7 +130,7 @@ def gap_causes_page(session: Session) -> Page:
 def _idle(selection: Selection) -> str:
     """``% of 151.9 ms idle as recorded · steps 1-3``."""
     ns = gaps(selection.recorded).filter(pl.col("stream").is_null())["duration_ns"].sum()
-    return f"% of {format_ns(ns)} idle as recorded · {selection.describe()}"
+    return f"% of {format_ns(int(ns))} idle as recorded · {selection.describe()}"
 
 
 def gaps_page(session: Session) -> Page:

@@ -61,8 +61,9 @@ class QueryView(TableView):
         known = self._result
         if known is None:
             key = commands.key("query.ask")
-            empty = f"No query yet. The key {key} opens a line for one in SQL.\n\n{_JOINS}"
-            return _page(pl.DataFrame(), (), empty=empty)
+            return _page(
+                pl.DataFrame(), (), empty=f"No query yet. The key {key} opens a line for one in SQL.\n\n{_JOINS}"
+            )
         if known.place == _place(self.session):
             return known
         try:

@@ -147,6 +147,7 @@ class Footer(Painted):
         super().__init__(id=id)
         self._hints: Sequence[tuple[str, str]] = ()
         self.message = ""
+        self.ascii = False
 
     def show(self, hints: Sequence[tuple[str, str]]) -> None:
         """Sets the keys."""
@@ -164,7 +165,8 @@ class Footer(Painted):
         """The message, or the keys."""
         if self.message:
             style = self.get_component_rich_style("footer--message")
-            return Text(f" {fitting.fit(self.message, self.size.width - 2)}", style, no_wrap=True, overflow="crop")
+            said = fitting.fit(self.message, self.size.width - 2, ascii=self.ascii)
+            return Text(f" {said}", style, no_wrap=True, overflow="crop")
         key_style = self.get_component_rich_style("footer--key")
         label_style = self.get_component_rich_style("footer--label")
         text = Text(" ", no_wrap=True, overflow="crop")

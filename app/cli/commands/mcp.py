@@ -189,13 +189,22 @@ class Tools:
         return shortened(found, max_tokens, lambda cut, *_: to_json(cut, compact=True), as_data=True).rstrip("\n")
 
     def findings(self, path: str, max_tokens: int = TOKENS) -> str:
-        """What to change: the findings, the most important first, with what is at stake, advice and doubts."""
+        """What to change: the findings, the most important first, with the first place, what is at stake, advice.
+
+        `doubted_by`: the findings that put one in doubt.
+        """
+        from tracetui.app.reports.finding_words import place_text
+
         trace = _main(self._report(path, ["findings"]))
         stake = ("impact_us", "impact_of", "ceiling_percent")
         names = ("key", "severity", "title", *stake, "advice", "next_command", "doubted_by")
         return _written(
             {
-                "findings": [{name: getattr(row, name) for name in names} for row in trace.findings or ()],
+                "findings": [
+                    {"at": place_text(row.where[0]) if row.where else None}
+                    | {name: getattr(row, name) for name in names}
+                    for row in trace.findings or ()
+                ],
                 "set_aside": [
                     {"key": row.key, "title": row.title, "by": row.by} for row in trace.findings_suppressed or ()
                 ],
