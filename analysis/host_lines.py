@@ -137,12 +137,15 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
     return pl.DataFrame(rows, schema=LINES).sort("other", "thread_at", "percent", descending=[False, False, True])
 
 
-def own_work(of: Sampled, interpreted: Callable[[Frame], float]) -> list[Counter[Frame]]:
+def own_work(of: Sampled, part_of: Callable[[Frame, bool], float]) -> list[Counter[Frame]]:
     """The time of the lines of each function of the program in the steps, beside the network; the most time first.
 
-    By the innermost function of the program's own on the thread that runs the steps. Of what is under a module it is
-    the part that Python itself takes, as far as `interpreted` tells of the function; of a backward pass or an optimizer
-    nothing.
+    By the innermost function of the program's own on the thread that runs the steps; nothing of a backward pass or an
+    optimizer.
+
+    Args:
+        of: the samples.
+        part_of: what part of a function's time counts, by one of its lines and whether it is under a module.
     """
     lines: dict[tuple[str, str], Counter[Frame]] = {}
     for thread, stack, ns in of.stays():
@@ -150,7 +153,8 @@ def own_work(of: Sampled, interpreted: Callable[[Frame], float]) -> list[Counter
         if at is None:
             continue
         network = next((found[1] for frame in reversed(stack) if (found := _NETWORK.search(frame.file))), None)
-        part = 1.0 if network is None else interpreted(stack[at]) if network == "nn" and is_own(stack[-1]) else 0.0
+        counts = network is None or (network == "nn" and is_own(stack[-1]))
+        part = part_of(stack[at], network is not None) if counts else 0.0
         if part:
             lines.setdefault((stack[at].file, stack[at].function), Counter())[stack[at]] += round(part * ns)
     return sorted(lines.values(), key=lambda each: -each.total())

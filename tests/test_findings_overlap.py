@@ -16,7 +16,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding, Findings
 from tracetui.analysis.findings.core.turns import in_turns
 from tracetui.analysis.report.findings import finding_row
-from tracetui.app.reports.finding_words import details, page_base
+from tracetui.app.reports.finding_words import details, in_turn, page_base
 from tracetui.parsers import open_path
 
 
@@ -202,6 +202,8 @@ def test_the_first_page_says_what_is_left_of_a_gain(tmp_path: Path) -> None:
         "Gains at most 300.0 µs (30.0 %); after those above at most 100.0 µs",
         "Gains at most 300.0 µs (30.0 %); after those above ≤ 100.0 µs",
     ]
+    # those above took away what hid it
+    assert in_turn(finding_row(replace(bound, after_ns=400e3))) == "more after those above, at most 400.0 µs"
 
 
 @pytest.mark.parametrize("name", ["pairs/unet_nchw", "causes/segmentation", "planted/cpu_opt"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,9 +29,12 @@ from tracetui.parsers.nesting import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
+    from tracetui.parsers.runs.samples import Frame
 
 LEASTPART = 0.01
 """Calls that take less than this part of the step are not named."""
@@ -278,19 +280,27 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
     if of is None:
         yield Abstention("samples of the program's lines: launch with tracetui profile, with py-spy at hand")
         return
-    own, interpreted = own_frames(facts.trace).own, _interpreted(facts)
-    for lines in host_lines.own_work(of, lambda frame: interpreted.get(_short(frame.file, frame.function), 0.0)):
+    own, parts = own_frames(facts.trace).own, _spare_parts(facts)
+    functions: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for name in host["name"].filter(own).unique().cast(pl.String):
+        if match := FRAME.fullmatch(name):
+            functions.setdefault(_short(match["file"], match["function"]), []).append((int(match["line"]), name))
+
+    def part(frame: Frame, in_module: bool) -> float:
+        return parts.get(_recorded(functions, frame), (1.0, 0.0))[in_module]
+
+    for lines in host_lines.own_work(of, part):
         known = of.spent(lines.total())
         percent, ns = (float(known[name] or 0.0) for name in ("percent", "step_ns"))
         if percent < limits.share_percent or not ns:
             return
         first = max(lines, key=lines.__getitem__)
         file, function = first.file.rpartition("/")[2], first.function.rpartition(".<locals>.")[2]
-        named = re.compile(rf"(?:.*/)?{re.escape(file)}\(\d+\): {re.escape(function.rpartition('.')[2])}")
-        calls = own & names.matching(host["name"], partial(_is_named, named))
+        named = _recorded(functions, first)
+        calls = own & names.matching(host["name"], named.__eq__)
         start = host["start"].to_numpy()[calls]
         when = intervals.union(start, start + host["duration"].to_numpy()[calls])
-        frame = str(host["name"].filter(calls).first() or f"{file}: {function}")
+        frame = named or f"{file}: {function}"
         longest = lines.most_common(MOST_NAMED)
         taken = [float(of.spent(spent)["step_ns"] or 0.0) for _, spent in longest]
         where = tuple(
@@ -314,32 +324,48 @@ def _short(file: str, function: str) -> tuple[str, str]:
     return file.rpartition("/")[2], function.rpartition(".")[2]
 
 
-def _interpreted(facts: Facts) -> dict[tuple[str, str], float]:
-    """By function of the program, the part of its time that is in no operator and no other function, as recorded."""
-    host = facts.trace.host
-    parent, operator = parents_of(host), of_kinds(host["kind"], "operator")
+def _recorded(functions: dict[tuple[str, str], list[tuple[int, str]]], frame: Frame) -> str:
+    """The recording's name of the function that a sampled line is in: the last of its name that begins before it."""
+    alike = functions.get(_short(frame.file, frame.function), [])
+    return max(((line, name) for line, name in alike if line <= frame.line), default=(0, ""))[1]
+
+
+def _spare_parts(facts: Facts) -> dict[str, tuple[float, float]]:
+    """By function of the program, as recorded: the part of its own time without operators that gradients flow through.
+
+    And the part without any operator, which is Python's own.
+    """
+    host, frames = facts.trace.host, own_frames(facts.trace)
+    parent, operator, forward = parents_of(host), of_kinds(host["kind"], "operator"), row_ids(host["forward"])
     function = of_kinds(host["kind"], "module") | names.matching(
         host["name"], lambda name: bool(FRAME.fullmatch(name)) and not PART.search(name)
     )
+    learned = np.zeros(host.height + 1, np.bool_)
+    learned[frames.operator[forward[forward >= 0]]] = True
     rows = np.flatnonzero(function | operator)
     above = nearest(parent, function | operator, parent[rows])
     rows, above = rows[above >= 0], above[above >= 0]
     rows, above = rows[function[above]], above[function[above]]
-    inside = np.bincount(above, host["duration"].fill_null(0).to_numpy()[rows], host.height)
-    own = own_frames(facts.trace).own & function
-    table = pl.DataFrame(
-        {"name": host["name"].filter(own).cast(pl.String), "ns": host["duration"].filter(own), "inside": inside[own]}
+    duration = host["duration"].fill_null(0).to_numpy()
+
+    def inside(what: Bools) -> NDArray[np.float64]:
+        chosen = what[rows]
+        return np.bincount(above[chosen], duration[rows[chosen]], host.height)
+
+    own = frames.own & function
+    spent = pl.DataFrame(
+        {
+            "name": host["name"].filter(own).cast(pl.String),
+            "own": (duration - inside(function))[own],
+            "learned": inside(operator & learned[:-1])[own],
+            "operators": inside(operator)[own],
+        }
     )
-    sums = table.group_by("name").agg(pl.col("ns").sum(), pl.col("inside").sum()).filter(pl.col("ns") > 0)
-    found: dict[tuple[str, str], float] = {}
-    for name, ns, within in sums.iter_rows():
-        if match := FRAME.fullmatch(name):
-            found[_short(match["file"], match["function"])] = max(1 - within / ns, 0.0)
-    return found
-
-
-def _is_named(pattern: re.Pattern[str], name: str) -> bool:
-    return pattern.fullmatch(name) is not None
+    sums = spent.group_by("name").sum().filter(pl.col("own") > 0)
+    return {
+        name: (max(1 - of_network / ns, 0.0), max(1 - of_all / ns, 0.0))
+        for name, ns, of_network, of_all in sums.iter_rows()
+    }
 
 
 @looks_for(S30)
