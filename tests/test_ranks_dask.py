@@ -56,7 +56,7 @@ def test_a_cluster_says_what_this_machine_says(client: Any, tmp_path: Path, caps
 
 
 def test_a_rank_that_kills_its_workers_becomes_a_note(client: Any, tmp_path: Path) -> None:
-    tasks = [Task(tmp_path / str(rank), str(rank), rank) for rank in range(6)]
+    tasks = [Task(str(tmp_path / str(rank)), str(rank), rank) for rank in range(6)]
     found = {one.task.rank: one for one in outcomes(tasks, executor=client.get_executor(pure=False), work=dies)}
     assert found.keys() == set(range(6))
     assert found[KILLED].problem == "its reader was killed, perhaps for want of memory"
