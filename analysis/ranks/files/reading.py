@@ -29,7 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.ranks.files.store import IN_BLOCK, Store, Stored, mark_of, unpacked
-from tracetui.analysis.ranks.files.worker import Outcome, Task, attempt, joined, prepare, work
+from tracetui.analysis.ranks.files.worker import Outcome, Task, attempt, joined, prepare, work, worded
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ def read(
         try:
             mark = task.mark or mark_of(task.path)
         except OSError as error:
-            problems.append((task.rank, task.name, (error.strerror or str(error)).lower()))
+            problems.append((task.rank, task.name, worded(error)))
             continue
         if (held := known.get((task.name, mark))) is None:
             tasks.append(replace(task, mark=mark) if "://" in task.path else task)

@@ -85,9 +85,15 @@ def work(task: Task) -> Outcome:
     except ImportError as error:
         return Outcome(task, problem=f"its worker lacks what reads it: {error}")
     except OSError as error:
-        return Outcome(task, problem=(error.strerror or str(error)).lower(), again=isinstance(error, ConnectionError))
+        return Outcome(task, problem=worded(error), again=isinstance(error, ConnectionError))
     except Exception as error:  # one odd recording of a thousand must not cost the others
         return Outcome(task, problem=f"{type(error).__name__}: {error}; this is a bug in tracetui")
+
+
+def worded(error: OSError) -> str:
+    """Why a file can't be read; fsspec's errors of one that is gone say only its name."""
+    gone = "no such file or directory" if isinstance(error, FileNotFoundError) else str(error)
+    return (error.strerror or gone).lower()
 
 
 def attempt(work: Callable[[Task], Outcome], task: Task) -> Outcome:
