@@ -29,7 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.ranks.files.store import IN_BLOCK, Store, Stored, mark_of, unpacked
-from tracetui.analysis.ranks.files.worker import Outcome, Task, attempt, joined, prepare, work, worded
+from tracetui.analysis.ranks.files.worker import Outcome, Task, attempt, joined, prepare, worded, work
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
