@@ -27,6 +27,9 @@ _JSON, _GZIP = (".json", ".json.gz"), ".gz"
 _GZIP_BYTES = PEEK_BYTES >> 3
 """So much of a packed one: recordings inflate to ten times their size."""
 
+_AT_ONCE = 256
+"""So many beginnings are in memory."""
+
 
 class Listing(Struct, frozen=True):
     """The recordings of a job."""
@@ -65,9 +68,7 @@ class Looked(Struct, frozen=True):
         if not self.url:
             return made
         below = job.relative_to(self.folder)
-        return Listing(
-            made.job, tuple(self._there(task, (below / task.name).as_posix()) for task in made.files), made.problems
-        )
+        return replace(made, files=tuple(self._there(task, (below / task.name).as_posix()) for task in made.files))
 
     def _there(self, task: Task, name: str) -> Task:
         about = self.told[name]
@@ -99,12 +100,14 @@ def looked_into(path: Path | str) -> Iterator[Looked]:
                 # the name of an object may be anything
                 if below.endswith((SUFFIX, *_JSON)) and ".." not in below.split("/"):
                     told[below] = about
-            bytes_of = [_looked_at(name, about["size"]) for name, about in told.items()]
-            names = [f"{root}/{name}" for name in told]
-            for name, content in zip(told, store.cat_ranges(names, [0] * len(names), bytes_of), strict=True):
-                target = folder / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
+            for at in range(0, len(told), _AT_ONCE):
+                names = list(told)[at : at + _AT_ONCE]
+                ends = [_looked_at(name, told[name]["size"]) for name in names]
+                contents = store.cat_ranges([f"{root}/{name}" for name in names], [0] * len(names), ends)
+                for name, content in zip(names, contents, strict=True):
+                    target = folder / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(content)
         except ImportError as error:
             why = f"needs what reads {path.partition(':')[0]}: ({error})"
             raise TraceError(path, why, "pip install 'tracetui[remote]', here and on the workers") from None

@@ -82,8 +82,13 @@ def mark_of(path: Path | str) -> str:
     if "://" in str(path):
         from fsspec.core import url_to_fs
 
-        store, name = url_to_fs(str(path))
-        return mark_in(store.info(name))
+        try:
+            store, name = url_to_fs(str(path))
+            return mark_in(store.info(name))
+        except OSError:
+            raise
+        except Exception as error:  # each store has its own, which need not be known where this is said
+            raise OSError(f"{type(error).__name__}: {error}") from None
     with open(path, "rb") as file:  # noqa: PTH123
         stat = os.fstat(file.fileno())
         check = 0
