@@ -2,11 +2,12 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from chrome_file import ChromeFile
 
-from tracetui.analysis.ranks.files.worker import Outcome, Task
+from tracetui.analysis.ranks.files.worker import Outcome, Task, work
 
 LATE = 3
 KILLED = 2
@@ -37,3 +38,21 @@ def dies(task: Task) -> Outcome:
     if task.rank == KILLED:
         os.kill(os.getpid(), signal.SIGKILL)
     return Outcome(task, content=str(task.rank).encode())
+
+
+def waits(task: Task) -> Outcome:
+    """Stands in for `worker.work`: one of the ranks ends only when there is a file ``go`` beside its recording."""
+    if task.rank == KILLED:
+        for _ in range(300):
+            if Path(task.path).with_name("go").exists():
+                break
+            time.sleep(0.1)
+    return work(task)
+
+
+def fails_once(task: Task) -> Outcome:
+    """Stands in for `worker.work`: a store that answers at the second attempt, with nothing that is a summary."""
+    if Path(task.path).exists():
+        return Outcome(task, problem=f"read {task.rank}")
+    Path(task.path).touch()
+    return Outcome(task, problem="no answer", again=True)

@@ -181,7 +181,7 @@ def test_a_damaged_rank_is_a_problem_and_a_cut_one_has_its_note(tmp_path: Path, 
 
 def test_a_killed_process_costs_its_own_rank_only(tmp_path: Path) -> None:
     ranks = (1, KILLED, 3)
-    tasks = [Task(tmp_path / str(rank), str(rank), rank) for rank in ranks]
+    tasks = [Task(str(tmp_path / str(rank)), str(rank), rank) for rank in ranks]
     found = {one.task.rank: one for one in outcomes(tasks, jobs=1, work=dies)}
     assert found.keys() == set(ranks)
     assert found[KILLED].content is None
@@ -194,7 +194,7 @@ def test_a_killed_process_costs_its_own_rank_only(tmp_path: Path) -> None:
 def test_an_executor_that_was_shut_down_leaves_problems(tmp_path: Path) -> None:
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
-    (found,) = outcomes([Task(tmp_path, "a", 0)], executor=pool)
+    (found,) = outcomes([Task(str(tmp_path), "a", 0)], executor=pool)
     assert "ended" in found.problem
 
 
@@ -232,7 +232,7 @@ def test_parts_come_together(job: Path, tmp_path: Path, capsys: pytest.CaptureFi
         assert cli.main(["ranks", str(job), "--no-cache", "--part", f"{number}/3", "--into", str(out)]) == DONE
         said = capsys.readouterr()
         assert (said.out, f"part {number} of 3" in said.err) == ("", True)
-    assert len(list(out.iterdir())) == 3
+    assert len(Store(out).files()) == 3
     opened = printed(["report", str(out)], capsys)
     assert {**opened, "path": whole["path"]} == whole
     assert printed(["ranks", str(out)], capsys) == opened

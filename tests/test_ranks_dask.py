@@ -6,12 +6,13 @@ Needs tracetui[dask]: ``pytest -m dask``.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from many_ranks import KILLED, LATE, dies, rank_file, write_job
+from many_ranks import KILLED, LATE, dies, fails_once, rank_file, waits, write_job
 
-from tracetui.analysis.ranks.files.reading import outcomes, read
+from tracetui.analysis.ranks.files.reading import Cluster, outcomes, read, tasks_of
 from tracetui.analysis.ranks.files.worker import Task
 from tracetui.app.cli import main as cli
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, USAGE
@@ -56,7 +57,7 @@ def test_a_cluster_says_what_this_machine_says(client: Any, tmp_path: Path, caps
 
 
 def test_a_rank_that_kills_its_workers_becomes_a_note(client: Any, tmp_path: Path) -> None:
-    tasks = [Task(tmp_path / str(rank), str(rank), rank) for rank in range(6)]
+    tasks = [Task(str(tmp_path / str(rank)), str(rank), rank) for rank in range(6)]
     found = {one.task.rank: one for one in outcomes(tasks, executor=client.get_executor(pure=False), work=dies)}
     assert found.keys() == set(range(6))
     assert found[KILLED].problem == "its reader was killed, perhaps for want of memory"
@@ -73,6 +74,29 @@ def test_a_recording_that_changed_is_read_again(client: Any, tmp_path: Path) -> 
     file.write(path)
     after = read(files, None, **with_executor).ranks[0]
     assert (before.steps.height, after.steps.height) == (2, 3)
+
+
+def test_what_was_made_is_kept_when_it_is_interrupted(client: Any, tmp_path: Path) -> None:
+    write_job(tmp_path / "job", 4)
+    tasks = tasks_of(find_ranks(tmp_path / "job")[0])
+    found = []
+
+    def idle() -> None:
+        if len(found) == 3:  # only the one that waits is not there
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        for one in outcomes(tasks, executor=Cluster(client, idle), work=waits):
+            found.append(one)  # noqa: PERF402  those before the interrupt are kept
+        pytest.fail("it was not interrupted")
+    assert {one.task.rank for one in found} == {0, 1, 3}
+    (tmp_path / "job" / "go").touch()
+
+
+def test_a_recording_that_another_attempt_finds_is_no_problem(client: Any, tmp_path: Path) -> None:
+    tasks = [Task(str(tmp_path / str(rank)), str(rank), rank) for rank in range(200)]  # pieces of three
+    found = list(outcomes(tasks, executor=Cluster(client, lambda: None), work=fails_once))
+    assert {one.task.rank: one.problem for one in found} == {rank: f"read {rank}" for rank in range(200)}
 
 
 def test_no_scheduler_is_one_line(

@@ -18,6 +18,16 @@ def input_path(text: str) -> Path:
     return Path(text)
 
 
+def path_or_url(text: str) -> Path | str:
+    """Returns the path of an input, or its URL where it is not of this machine."""
+    if text.startswith("file://"):
+        from urllib.parse import urlsplit
+        from urllib.request import url2pathname
+
+        text = url2pathname(urlsplit(text).path)
+    return text if "://" in text else input_path(text)
+
+
 def steps(text: str) -> tuple[int, int]:
     """Returns the first and the last step of ``3`` or ``2-5``."""
     first, dash, last = text.partition("-")

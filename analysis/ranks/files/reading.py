@@ -17,15 +17,19 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tracetui.analysis.ranks.files.store import Store, Stored, mark_of, unpacked
-from tracetui.analysis.ranks.files.worker import Outcome, Task, prepare, work
+from tracetui.analysis.ranks.files.store import IN_BLOCK, Store, Stored, mark_of, unpacked
+from tracetui.analysis.ranks.files.worker import Outcome, Task, attempt, joined, prepare, worded, work
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
@@ -37,7 +41,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 IN_HAND = 64
-"""How many recordings are handed to an executor at once whose workers can't be counted."""
+"""How many recordings are handed to an executor at once."""
+RETRIES = 2
+"""So often a cluster tries a recording again whose store did not answer."""
 IDLE_SECONDS = 1.0
 """So often `Cluster.idle` is asked while nothing is done."""
 PROCESS_BYTES, BYTES_PER_BYTE = 160 << 20, 2
@@ -50,14 +56,14 @@ FEW, SMALL_BYTES = 2, 4 << 20
 """So few recordings, or so few bytes altogether, take less time here than a process takes to start."""
 _DIED = "its reader was killed, perhaps for want of memory"
 _ENDED = "was not read: the workers have ended"
+_UNREADABLE = "its worker gave nothing that can be read: is it of another version?"
 
 
 class Cluster(Struct, frozen=True):
-    """Workers that come and go."""
+    """Workers of Dask, which come and go."""
 
-    executor: Executor
-    threads: Callable[[], int]
-    """How many there are now."""
+    client: Any
+    """A `distributed.Client`."""
     idle: Callable[[], None]
     """Called while nothing is done; may raise, which ends the reading."""
 
@@ -74,10 +80,13 @@ def outcomes(
     Args:
         tasks: the recordings.
         executor: what runs them; processes of this machine by default. It may come from anywhere: nothing is used of
-            it but `submit`. A cluster has twice as many in hand as it has threads.
+            it but `submit`. A cluster's workers join what they made, so that an outcome may hold several summaries.
         jobs: how many processes; by default as many as there are cores and as fit into memory.
         work: what is done for each: a function of a module, which other processes can import.
     """
+    if isinstance(executor, Cluster):
+        yield from _on_cluster(executor, tasks, work)
+        return
     if executor is not None:
         taken: set[int] = set()
         for task, found in _on(executor, tasks, IN_HAND, work):
@@ -85,7 +94,7 @@ def outcomes(
             yield found if isinstance(found, Outcome) else _failed(task, found)
         yield from (Outcome(task, problem=_ENDED) for task in tasks if id(task) not in taken)
         return
-    sizes = [plain_size(task.path) for task in tasks]
+    sizes = [task.plain_bytes or plain_size(Path(task.path)) for task in tasks]
     if jobs is None and (len(tasks) <= FEW or sum(sizes) < SMALL_BYTES):
         yield from map(work, tasks)
         return
@@ -193,29 +202,67 @@ class _Processes(Executor):
         return pool
 
 
+def _on_cluster(cluster: Cluster, tasks: Sequence[Task], work: Callable[[Task], Outcome]) -> Iterator[Outcome]:
+    """Hands all tasks to a cluster, which grows by what waits; what ends is joined there and comes in few pieces."""
+    client, ended = cluster.client, SimpleQueue[Any]()
+    held: dict[str, list[tuple[Any, Task]]] = {}
+    """By the key of a future that has not ended: the recordings that it reads or joins, each with its own future."""
+    ready: list[tuple[Any, Task]] = []
+
+    def hand_in(future: Any, of: list[tuple[Any, Task]]) -> None:
+        held[future.key] = of
+        future.add_done_callback(ended.put)
+
+    size = max(1, min(IN_BLOCK, len(tasks) // IN_BLOCK))  # small jobs in small pieces: their progress is seen
+    for leaf, task in zip(client.map(partial(attempt, work), tasks, pure=False, retries=RETRIES), tasks, strict=True):
+        hand_in(leaf, [(leaf, task)])
+    leaves = len(tasks)
+    try:
+        while held:
+            try:
+                future = ended.get(timeout=IDLE_SECONDS)
+            except Empty:
+                cluster.idle()
+                continue
+            of = held.pop(future.key)
+            is_leaf = of[0][0] is future
+            leaves -= is_leaf
+            if future.status != "finished":
+                error = CancelledError() if future.cancelled() else future.exception()
+                yield from (_failed(task, error) for _, task in of)
+            elif is_leaf:
+                ready += of
+            else:
+                yield from future.result()
+            if ready and (len(ready) >= size or not leaves):
+                whole = client.submit(joined, [leaf for leaf, _ in ready], pure=False)
+                hand_in(whole, ready)
+                ready = []
+    except (KeyboardInterrupt, TraceError):
+        made = [leaf for of in (ready, *held.values()) for leaf, _ in of if leaf.status == "finished"]
+        yield from joined(client.gather(made, errors="skip"))
+        raise
+    finally:
+        with suppress(Exception):  # a scheduler that is gone has nothing to end
+            client.cancel([leaf for of in held.values() for leaf, _ in of])
+
+
 def _on(
-    executor: Executor | Cluster, tasks: Sequence[Task], in_hand: int, work: Callable[[Task], Outcome]
+    executor: Executor, tasks: Sequence[Task], in_hand: int, work: Callable[[Task], Outcome]
 ) -> Iterator[tuple[Task, Outcome | BaseException]]:
     """Each task with what came of it; those that the executor did not take any more are left out."""
     left = iter(tasks)
     held: dict[Future[Outcome], Task] = {}
-    cluster = executor if isinstance(executor, Cluster) else None
-    submit = executor.executor.submit if isinstance(executor, Cluster) else executor.submit
     try:
         while True:
             try:
-                most = in_hand if cluster is None else max(in_hand, 2 * cluster.threads())
-                for task in islice(left, max(0, most - len(held))):
-                    held[submit(work, task)] = task
+                for task in islice(left, max(0, in_hand - len(held))):
+                    held[executor.submit(work, task)] = task
             except (BrokenExecutor, RuntimeError):  # it died with what it had in hand, or was shut down
                 left = iter(())
             if not held:
                 return
-            seconds = None if cluster is None else IDLE_SECONDS
-            ended = wait(held, seconds, FIRST_COMPLETED).done
-            if cluster is not None and not ended:
-                cluster.idle()
-            for future in ended:
+            for future in wait(held, return_when=FIRST_COMPLETED).done:
                 task = held.pop(future)
                 try:
                     found: Outcome | BaseException = future.result()
@@ -250,11 +297,20 @@ class Summaries(Struct, frozen=True):
     """How many recordings were not summarised because only what is at hand was asked for."""
 
 
+def tasks_of(files: Sequence[RankFile], root: Path | None = None) -> tuple[Task, ...]:
+    """The recordings of a job as tasks, named from its folder: by default the one that holds all that are given."""
+    folder = root or (job_folder(files) if files else Path())
+    paths = [file.path.absolute() for file in files]
+    return tuple(
+        Task(str(path), path.relative_to(folder).as_posix(), file.rank, file.recorded_pass)
+        for file, path in zip(files, paths, strict=True)
+    )
+
+
 def read(
-    files: Sequence[RankFile],
+    files: Sequence[RankFile] | Sequence[Task],
     store: Store | None,
     *,
-    root: Path | None = None,
     also: Sequence[Store] = (),
     executor: Executor | Cluster | None = None,
     jobs: int | None = None,
@@ -265,9 +321,8 @@ def read(
     """The summary of each recording.
 
     Args:
-        files: the recordings.
+        files: the recordings; of a part of a job as tasks, which are named from the whole job's folder.
         store: where summaries are kept; None keeps none.
-        root: the job's folder, which recordings are named from; by default the one that holds all that are given.
         also: where else some may lie; nothing is written there.
         executor: what reads the recordings, as for `outcomes`.
         jobs: how many processes, as for `outcomes`.
@@ -278,35 +333,36 @@ def read(
     Raises:
         TraceError: the store can't be written.
     """
-    folder = root or (job_folder(files) if files else Path())
-    names = [file.path.absolute().relative_to(folder).as_posix() for file in files]
+    every = [file for file in files if isinstance(file, Task)]
+    every += tasks_of([file for file in files if not isinstance(file, Task)])
     own = {} if store is None else _marked(store)
     known = {**{mark: entry for other in also for mark, entry in _marked(other).items()}, **own}
     entries: dict[str, Stored] = {}
     problems: list[tuple[int, str, str]] = []
     tasks: list[Task] = []
-    for file, name in zip(files, names, strict=True):
+    for task in every:
         try:
-            held = known.get((name, mark_of(file.path)))
+            mark = task.mark or mark_of(task.path)
         except OSError as error:
-            problems.append((file.rank, name, (error.strerror or str(error)).lower()))
+            problems.append((task.rank, task.name, worded(error)))
             continue
-        if held is None:
-            tasks.append(Task(file.path.absolute(), name, file.rank, file.recorded_pass))
+        if (held := known.get((task.name, mark))) is None:
+            tasks.append(replace(task, mark=mark) if "://" in task.path else task)
         else:
-            entries[name] = held
-    at_hand = len(entries)
-    for done, outcome in enumerate(outcomes(tasks, executor=executor, jobs=jobs) if make else (), 1):
-        of_task = [] if outcome.content is None else unpacked(outcome.content)
-        if outcome.content is None or not of_task:
-            why = outcome.problem or "its worker gave nothing that can be read: is it of another version?"
-            problems.append((outcome.task.rank, outcome.task.name, why))
-        else:
-            entries[outcome.task.name] = of_task[0]
+            entries[task.name] = held
+    at_hand, unmarked = len(entries), len(problems)
+    for outcome in outcomes(tasks, executor=executor, jobs=jobs) if make else ():
+        if outcome.content is None:
+            problems.append((outcome.task.rank, outcome.task.name, outcome.problem or _UNREADABLE))
+        elif made := unpacked(outcome.content):
+            entries |= {entry.summary.path: entry for entry in made}
             if store is not None:
                 store.add(outcome.task.name, outcome.content)
         if progress is not None:
-            progress(at_hand + done, at_hand + len(tasks))
+            progress(len(entries) + len(problems) - unmarked, at_hand + len(tasks))
+    said = {name for _, name, _ in problems}
+    if make:
+        problems += [(t.rank, t.name, _UNREADABLE) for t in tasks if t.name not in entries and t.name not in said]
     found: Sequence[Stored] = sorted(entries.values(), key=lambda entry: _order(entry.summary))
     if store is not None and any((name, entry.mark) not in own for name, entry in entries.items()):
         found = store.gather(found, gathered)

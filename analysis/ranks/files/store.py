@@ -42,6 +42,8 @@ SUFFIX = ".tracetui-rank"
 _LENGTHS = struct.Struct("<II")
 """After the magic: how long the header is, and the checksum of it and all that follows."""
 _SAMPLES, _SAMPLE_BYTES = 4, 4096
+_STATES = ("ETag", "etag", "md5Hash", "checksum", "mtime", "LastModified", "last_modified", "created")
+"""What S3, Google's, Azure's and other file systems of fsspec call what changes with an object's content."""
 _SCHEMAS = {
     "steps": summary.STEPS,
     "collectives": summary.COLLECTIVES,
@@ -68,22 +70,38 @@ class Stored:
     """Where that recording stood."""
 
 
-def mark_of(path: Path) -> str:
+def mark_of(path: Path | str) -> str:
     """What changes when a recording gets other content: its size, when it was written, and some of its bytes.
 
     Four small samples: a gzip file ends with the checksum of all of it, and a recording is never edited in place
-    without its time changing.
+    without its time changing. Of one with a URL it is what its store says (`mark_in`).
 
     Raises:
         OSError: it can't be read.
     """
-    with path.open("rb") as file:
+    if "://" in str(path):
+        from fsspec.core import url_to_fs
+
+        try:
+            store, name = url_to_fs(str(path))
+            return mark_in(store.info(name))
+        except OSError:
+            raise
+        except Exception as error:  # each store has its own, which need not be known where this is said
+            raise OSError(f"{type(error).__name__}: {error}") from None
+    with open(path, "rb") as file:  # noqa: PTH123
         stat = os.fstat(file.fileno())
         check = 0
         for number in range(_SAMPLES):
             file.seek(max(0, stat.st_size - _SAMPLE_BYTES) * number // (_SAMPLES - 1))
             check = zlib.crc32(file.read(_SAMPLE_BYTES), check)
     return f"{stat.st_size}-{stat.st_mtime_ns}-{check:08x}"
+
+
+def mark_in(told: dict[str, Any]) -> str:
+    """The mark of an object by what an fsspec file system tells of it: its size, and its checksum or else its time."""
+    said = next((told[name] for name in _STATES if told.get(name)), "")
+    return f"{told['size']}-{said}"
 
 
 def packed(entries: Sequence[Stored]) -> bytes:
@@ -298,7 +316,7 @@ class Store:
         Raises:
             TraceError: it can't be written.
         """
-        self._write(self.single(name), content)
+        self.write(self.single(name), content)
 
     def gather(self, entries: Sequence[Stored], name: str = "job") -> Sequence[Stored]:
         """Puts summaries into one file, which takes the place of their own; returns them as it holds them.
@@ -307,7 +325,7 @@ class Store:
             TraceError: it can't be written; their own files stay.
         """
         target = self.folder / f"{name}{SUFFIX}"
-        if not self._write(target, packed(entries)):
+        if not self.write(target, packed(entries)):
             return entries
         for entry in entries:
             with suppress(OSError):
@@ -319,7 +337,7 @@ class Store:
         digest = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
         return self.folder / f"{Path(name).name[:80]}-{digest}{SUFFIX}"
 
-    def _write(self, target: Path, content: bytes) -> bool:
+    def write(self, target: Path, content: bytes) -> bool:
         """Writes a file; returns whether it is there now."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -333,8 +351,10 @@ class Store:
 class CachedStore(Store):
     """The summaries of one job in the user's cache: what can't be written there is made again next time."""
 
-    def __init__(self, job: Path) -> None:
-        name = hashlib.blake2b(os.fsencode(job.resolve()), digest_size=10).hexdigest()
+    def __init__(self, job: Path | str) -> None:
+        name = hashlib.blake2b(
+            os.fsencode(job if "://" in str(job) else Path(job).resolve()), digest_size=10
+        ).hexdigest()
         super().__init__(cache_folder() / name)
 
     def entries(self) -> list[Stored]:
@@ -343,11 +363,12 @@ class CachedStore(Store):
             os.utime(self.folder)
         return super().entries()
 
-    def _write(self, target: Path, content: bytes) -> bool:
+    def write(self, target: Path, content: bytes) -> bool:
+        """The same, but what can't be written is left out."""
         if read_only() or not _is_on():
             return False
         with suppress(TraceError, OSError):
-            super()._write(target, content)
+            super().write(target, content)
             return True
         return False
 
@@ -421,6 +442,9 @@ def _remove(job: Path) -> None:
         shutil.rmtree(job)
 
 
-def stores(folder: Path) -> tuple[CachedStore, list[Store]]:
-    """Where summaries of a job are kept, and where else some may lie: beside the recordings, if they were put there."""
-    return CachedStore(folder), [Store(folder)]
+def stores(folder: Path | str) -> tuple[CachedStore, list[Store]]:
+    """Where summaries of a job are kept, and where else some may lie: beside the recordings, if they were put there.
+
+    A job that has a URL has none beside its recordings.
+    """
+    return CachedStore(folder), [] if "://" in str(folder) else [Store(Path(folder))]

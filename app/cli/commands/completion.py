@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.cli.command import COMMANDS, GROUP, HIDDEN, build_parser, declared, fill, members, module_of, option
 from tracetui.app.cli.options import Bare
-from tracetui.app.cli.values import input_path
+from tracetui.app.cli.values import input_path, path_or_url
 from tracetui.app.text.exit_codes import DONE
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _slot(action: Action, argument: Argument | None = None) -> Slot:
         values = argument.values
     elif choices:
         values = "words"
-    elif action.type in (Path, input_path):
+    elif action.type in (Path, input_path, path_or_url):
         values = "folders" if action.metavar in ("DIR", "FOLDER") else "files"
     words = tuple(argument.words()) if argument is not None else ()
     return Slot(tuple(action.option_strings), text, values, words or choices, action.nargs in ("*", "+"))

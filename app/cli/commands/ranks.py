@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
 from tracetui.app.cli.options import ANY_RUN, Common, Printed, Request, check_there
-from tracetui.app.cli.values import count, input_path, job_part, positive, steps
+from tracetui.app.cli.values import count, job_part, path_or_url, positive, steps
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tracetui.analysis.ranks.files.listing import Listing
     from tracetui.analysis.ranks.files.reading import Cluster, Summaries
     from tracetui.analysis.report.model import RanksReport
-    from tracetui.parsers.runs.run import RankFile
 
 DASK_SECONDS = 15
 """How long a scheduler may take to answer."""
@@ -39,7 +39,11 @@ class Options(Printed, Common):
     in the user's cache or with --into in a folder, which `tracetui open` shows without the recordings.
     """
 
-    path: Path = option(type=input_path, metavar="DIR", help="a folder of recordings, or of their summaries")
+    path: Path | str = option(
+        type=path_or_url,
+        metavar="DIR",
+        help="a folder of recordings, or of their summaries; a URL needs tracetui[remote]",
+    )
     run: str | None = option("--run", metavar="NAME", help=ANY_RUN.replace("the run", "the job"))
     steps: tuple[int, int] | None = option(
         "--steps", type=steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5"
@@ -53,8 +57,8 @@ class Options(Printed, Common):
     part: tuple[int, int] | None = option(
         "--part", type=job_part, metavar="I/N", help="only part I of N, the first being 0: an element of a job array"
     )
-    into: Path | None = option(
-        "--into", type=Path, metavar="OUT", help="the folder for the summaries (default: the cache)"
+    into: Path | str | None = option(
+        "--into", type=path_or_url, metavar="OUT", help="the folder for the summaries (default: the cache)"
     )
     dask: str | None = option("--dask", metavar="ADDRESS", help="a Dask scheduler, or its file (needs tracetui[dask])")
     wait: int | None = option(
@@ -64,31 +68,52 @@ class Options(Printed, Common):
 
 def run(options: Options) -> int:
     """Summarises the ranks of a job, and prints what they say together."""
-    from tracetui.parsers.errors import TraceError
-    from tracetui.parsers.runs.opening import find_ranks
-
     path = options.path
-    check_there([path])
-    headless.check_output(options, [path])
+    check_there(_here(path))
+    headless.check_output(options, _here(path))
     if options.wait is not None and options.dask is None:
         raise UsageError("--wait needs --dask: it is how long a cluster may have no workers")
     if options.part is not None and options.into is None:
         raise UsageError("--part needs --into: the folder in which the parts come together")
-    if is_summaries(path):
-        if any(value is not None for value in (options.jobs, options.part, options.into, options.dask)):
-            raise UsageError(f"{path} has summaries: --jobs, --part, --into and --dask are for recordings")
-        return print_summaries(path, options)
-    files, problems = find_ranks(path, choose=_chooser(path, options), cache=options.cache)
-    for problem in problems:
+    if isinstance(options.into, str):
+        raise UsageError("--into is a folder of this machine; copy it to the store afterwards")
+    listing = _listing(options, options.into)
+    if listing is None:
+        return DONE
+    for problem in listing.problems:
         print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
-    if not files:
-        raise TraceError(path, "has several recordings, but no ranks of one job", "tracetui open shows them")
-    summaries = _summarised(files, options)
+    summaries = _summarised(listing, options, options.into)
     if options.part is not None:
         print(f"tracetui: {_part_line(summaries, options)}", file=sys.stderr)
         return DONE
-    _print(summaries, str(path), options)
+    _print(summaries, path, options)
     return DONE
+
+
+def _here(path: Path | str) -> list[Path]:
+    """The path, if it is of this machine."""
+    return [path] if isinstance(path, Path) else []
+
+
+def _listing(options: Options, into: Path | None) -> Listing | None:
+    """The job's recordings; None of a folder of summaries, of which it prints what they say."""
+    from tracetui.analysis.ranks.files.listing import looked_into, shared
+
+    path = options.path
+
+    def make() -> Listing | None:
+        with looked_into(path) as found:
+            if not is_summaries(found.folder):
+                return found.listing(_chooser(path, options), cache=options.cache)
+            if any(value is not None for value in (options.jobs, options.part, into, options.dask)):
+                raise UsageError(f"{path} has summaries: --jobs, --part, --into and --dask are for recordings")
+            print_summaries(found.folder, options, path)
+            return None
+
+    if options.part is None or into is None:
+        return make()
+    asked = str(path.absolute() if isinstance(path, Path) else path), options.run
+    return shared(into, asked, make)
 
 
 def is_folder_of_summaries(path: Path) -> bool:
@@ -106,13 +131,13 @@ def is_summaries(path: Path) -> bool:
     return is_store(path) and not any(looks_like_trace(file) for file in files_below(path))
 
 
-def print_summaries(path: Path, request: Request) -> int:
-    """Prints what the summaries in a folder say; their recordings need not be here."""
+def print_summaries(path: Path, request: Request, named: Path | str = "") -> int:
+    """Prints what the summaries in a folder, which may be named otherwise, say; their recordings need not be here."""
     from tracetui.analysis.ranks.files.reading import of_store
     from tracetui.analysis.ranks.files.store import Store
 
     headless.check_output(request, [path])
-    _print(of_store(Store(path)), str(path), request)
+    _print(of_store(Store(path)), named or path, request)
     return DONE
 
 
@@ -140,30 +165,28 @@ def recordings_of(path: Path) -> Path | None:
     return folder
 
 
-def _summarised(files: Sequence[RankFile], options: Options) -> Summaries:
-    from tracetui.analysis.ranks.files.reading import job_folder, read
+def _summarised(listing: Listing, options: Options, into: Path | None) -> Summaries:
+    from tracetui.analysis.ranks.files.reading import read
     from tracetui.analysis.ranks.files.store import Store, stores
 
-    folder = job_folder(files)
-    kept, also = stores(folder)
+    files = listing.files
+    kept, also = stores(listing.job)
     name = "job"
     if options.part is not None:
         number, whole = options.part
         name = f"part-{number}-of-{whole}"
         ranks = sorted({file.rank for file in files})
         mine = set(ranks[number * len(ranks) // whole : (number + 1) * len(ranks) // whole])
-        files = [file for file in files if file.rank in mine]
+        files = tuple(file for file in files if file.rank in mine)
     store: Store | None = kept if options.cache else None
-    if options.into is not None:
-        store, also = Store(options.into), [*([kept] if options.cache else []), *also]
+    if into is not None:
+        store, also = Store(into), [*([kept] if options.cache else []), *also]
         if not files:
-            Store(options.into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
+            Store(into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
     # what prints is imported while the workers read: it would come before or after them else
     threading.Thread(target=_printers, args=(options.format,), daemon=True).start()
     with _executor(options) as executor, headless.job_progress() as progress:
-        return read(
-            files, store, root=folder, also=also, executor=executor, jobs=options.jobs, progress=progress, gathered=name
-        )
+        return read(files, store, also=also, executor=executor, jobs=options.jobs, progress=progress, gathered=name)
 
 
 def _part_line(found: Summaries, options: Options) -> str:
@@ -176,7 +199,7 @@ def _part_line(found: Summaries, options: Options) -> str:
     return printable(said)
 
 
-def _chooser(path: Path, request: Request) -> Callable[[Sequence[str]], int] | None:
+def _chooser(path: Path | str, request: Request) -> Callable[[Sequence[str]], int] | None:
     from tracetui.app.session.open_runs import chooser
 
     return None if request.run is None else chooser(request.run, str(path))
@@ -201,8 +224,7 @@ def _executor(options: Options) -> Iterator[Cluster | None]:
     from tracetui.analysis.ranks.files.reading import Cluster
 
     try:
-        # the same recording again is no reason to give back what was computed before it changed
-        yield Cluster(client.get_executor(pure=False), lambda: _threads(client), _Waits(client, options))
+        yield Cluster(client, _Waits(client, options))
     except KeyboardInterrupt:
         if options.cache or options.into is not None:
             print("tracetui: what was summarised is kept; the same command again goes on from there", file=sys.stderr)
@@ -256,15 +278,15 @@ def _printers(form: str) -> None:
         import tracetui.app.reports.content.job  # noqa: F401
 
 
-def _print(found: Summaries, path: str, request: Request) -> None:
+def _print(found: Summaries, path: Path | str, request: Request) -> None:
     from tracetui.analysis.report.ranks import ranks_report
 
     limit = request.rows if request.format in ("json", "csv") else None
-    made = ranks_report(found, path, request.scope, limit)
-    headless.write(_render(made, path, request), request, [Path(path)])
+    made = ranks_report(found, str(path), request.scope, limit)
+    headless.write(_render(made, path, request), request, _here(path))
 
 
-def _render(found: RanksReport, path: str, request: Request) -> str:
+def _render(found: RanksReport, path: Path | str, request: Request) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
@@ -276,4 +298,6 @@ def _render(found: RanksReport, path: str, request: Request) -> str:
         return plain_csv(found.ranks, RANKS.csv_header)
     from tracetui.app.reports.content.job import ranks_parts
 
-    return headless.laid_out(ranks_parts, found, request, opens=headless.opening([Path(path)], request, tab="ranks"))
+    # a URL can't be opened on the screen
+    opens = headless.opening(_here(path), request, tab="ranks") if _here(path) else ()
+    return headless.laid_out(ranks_parts, found, request, opens=opens)
