@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 WANTED = "TRACETUI_CAPTURES"
-"""The variable that asks for it: CUPTI stays attached, so that clean steps are not as they would be without it."""
+"""The variable that, as 0, leaves it out: CUPTI stays attached, so that clean steps are not as they would be without."""
 MOST_CAPTURES, MOST_BYTES, MOST_S = 64, 64 << 20, 60.0
 """Once that many graphs, bytes or seconds are recorded, further captures are not."""
 NODE = "graph kernel "
@@ -55,11 +55,11 @@ class Captures:
         """Names of the recordings, in order."""
 
     def begin(self) -> None:
-        """Looks at captures from now on, if the user asks for it; torch is imported."""
+        """Looks at captures from now on, unless the user leaves it out; torch is imported."""
         import torch
 
         graph = getattr(torch.cuda, "CUDAGraph", None)
-        if graph is None or os.environ.get(WANTED) != "1":
+        if graph is None or os.environ.get(WANTED) == "0":
             return
         capture, end = graph.capture_begin, graph.capture_end
 
