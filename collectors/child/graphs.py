@@ -48,7 +48,8 @@ class Captures:
         self._kept: tuple[Any, Any, Any] | None = None
         self._took = 0.0
         self._bytes = 0
-        self._seen = 0
+        self.seen = 0
+        """Captures that began while looked at."""
         self._problem: str | None = None
         self._unnamed: str | None = None
         self.files: list[str] = []
@@ -109,8 +110,8 @@ class Captures:
             lines.append(f"the driver did not tell the kernels of captured graphs: {self._unnamed}")
         if self._problem is not None:
             lines.append(f"captures of CUDA graphs were not recorded: {self._problem}")
-        elif self._seen > len(self.files):
-            lines.append(f"{self._seen - len(self.files)} captures of CUDA graphs were not recorded")
+        elif self.seen > len(self.files):
+            lines.append(f"{self.seen - len(self.files)} captures of CUDA graphs were not recorded")
         return lines
 
     def _guarded(self, act: Callable[[], Any]) -> Any:
@@ -134,7 +135,7 @@ class Captures:
         import torch
         from torch.profiler import profile
 
-        self._seen += 1
+        self.seen += 1
         spent = len(self.files) >= MOST_CAPTURES or self._bytes >= MOST_BYTES or self._took >= MOST_S
         if spent or self._profiler is not None or torch.autograd._profiler_enabled():
             return
