@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import pairwise
 from statistics import fmean
@@ -10,14 +11,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import mapped
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.steps import StepSlots
+from tracetui.parsers import links
 from tracetui.parsers.iterations import steps_at
 from tracetui.parsers.names.range_roles import spoken
-from tracetui.parsers.names.serving import DECODE, MIXED, OTHER, PREFILL, REPLAY, Iteration, iteration_of, label_of
+from tracetui.parsers.names.serving import (
+    ATTENTION,
+    DECODE,
+    MIXED,
+    OTHER,
+    PREFILL,
+    REPLAY,
+    Iteration,
+    iteration_of,
+    label_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,12 +120,61 @@ def within_steps(trace: Trace) -> str | None:
     return None if label is None or number <= trace.steps.height else spoken(label)
 
 
+_ATTENDS = r"^aten::_?scaled_dot_product(?:_\w+)?_attention(?:_for_cpu)?$"
+
+
+def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
+    """The steps of a program that generates tokens, named by the shapes of their attention; the slots if it does not.
+
+    It does if each step attends with one number of tokens of each request, and some, to several, with one alone. Steps
+    without attention keep their names.
+    """
+    if not slots.marked or not trace.steps.height:
+        return slots
+    calls = trace.host.lazy().filter((pl.col("kind") == "operator") & pl.col("input_shapes").is_not_null())
+    calls = calls.filter(pl.col("name").cast(pl.String).str.contains(f"{_ATTENDS}|[Bb]ackward"))
+    found = calls.select("start", *(pl.col(key).cast(pl.String) for key in ("name", "input_shapes"))).sort("start")
+    found = found.collect()
+    if not found.height or found["name"].str.contains("[Bb]ackward").any():
+        return slots
+    sizes = {text: _attention_sizes(text) for text in found["input_shapes"].unique()}
+    begins = trace.steps["start"].to_numpy()
+    ends = begins + trace.steps["duration"].to_numpy()
+    at = links.held_by(begins, ends, found["start"].to_numpy())
+    told: dict[int, set[tuple[int, int, int] | None]] = {}
+    for row, text in zip(at.tolist(), found["input_shapes"], strict=True):
+        told.setdefault(row, set()).add(sizes[text])
+    names = trace.steps["name"].to_list()
+    alone = False
+    for row, several in told.items():
+        if row < 0:
+            continue
+        known = [one for one in several if one is not None]
+        if len(known) < len(several) or len({one[:2] for one in known}) > 1:
+            return slots
+        attended = {one[2] for one in known}
+        names[row] = ATTENTION.format(*known[0][:2], attended.pop() if len(attended) == 1 else "")
+        alone |= known[0][1] == 1 < max(one[2] for one in known)
+    name = dict(zip(trace.steps["index"].to_list(), names, strict=True))
+    return replace(slots, name=tuple(name[index] for index in slots.index)) if alone else slots
+
+
+def _attention_sizes(text: str) -> tuple[int, int, int] | None:
+    """Requests, new tokens of each, and tokens that they attend to; None where the shapes are not of queries and keys."""
+    try:
+        query, key = json.loads(text)[:2]
+        requests, _, new, _ = query
+        return int(requests), int(new), int(key[2])
+    except (ValueError, TypeError, IndexError, RecursionError):
+        return None
+
+
 LEAST_REPLAYS = 4
 """So many replays of a graph in a row, in each step, are iterations of their own."""
 
 
 def replayed(trace: Trace) -> Trace | None:
-    """The trace with each replay of the graph that its steps replay in a row as a step, and what is between as others.
+    """The trace with each replay of the graph that a step replays in a row as a step, and what is between as others.
 
     An iteration lasts until the next replay is launched; the last one of a row as long as the others do in the middle,
     or to the end of the step where that comes less than as long after it.
@@ -126,7 +188,7 @@ def replayed(trace: Trace) -> Trace | None:
         graph=pl.col("name").to_physical().hash().sum(), kernels=pl.len(), ns=pl.col("duration").sum(),
         ended=(pl.col("start") + pl.col("duration")).max(),
     ).sort("when").collect()  # fmt: skip
-    if not found.height or found.n_unique(["graph", "kernels"]) != 1 or 2 * found["ns"].sum() < whole["duration"][0]:
+    if not found.height or 2 * found["ns"].sum() < whole["duration"][0]:
         return None
     if trace.steps.height:
         begins = trace.steps["start"].to_numpy()
@@ -134,11 +196,13 @@ def replayed(trace: Trace) -> Trace | None:
     else:
         begins, ends = np.array([min(whole["first"][0], found["when"][0])]), found["ended"].tail(1).to_numpy()
     when = found["when"].to_numpy()
+    graph = found.select(pl.struct("graph", "kernels").rank("dense")).to_series().to_numpy()
     more = work.join(calls, on="launch", how="anti").select("start").collect().to_series().to_numpy()
     names, edges = list[str](), list[tuple[int, int]]()
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        own = when[(when >= begin) & (when < end)]
-        if own.size < LEAST_REPLAYS:
+        inside = (when >= begin) & (when < end)
+        own = when[inside]
+        if own.size < LEAST_REPLAYS or np.unique(graph[inside]).size > 1:
             return None
         period = int(np.median(np.diff(own)))
         last = int(own[-1]) + period if own[-1] + 2 * period < end else end

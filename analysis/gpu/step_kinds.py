@@ -17,7 +17,17 @@ from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
-from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, replayed, served, within_steps
+from tracetui.analysis.gpu.served import (
+    COLUMNS,
+    SIZES,
+    Served,
+    by_attention,
+    lone,
+    phases,
+    replayed,
+    served,
+    within_steps,
+)
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
@@ -229,10 +239,13 @@ def _iterations(sel: Selection) -> tuple[Selection, StepSlots]:
     by = sel if name is None else select(sel.trace, Scope(steps_by=name))
     slots = step_slots(by)
     slots = slots if slots.marked else lone(by.trace, slots)
-    if sel.scope != Scope() or phases(slots.name) or (trace := replayed(sel.trace)) is None:
+    if phases(slots.name):
         return by, slots
-    by = select(trace)
-    return by, step_slots(by)
+    trace = replayed(sel.trace) if sel.scope == Scope() else None
+    if trace is not None:
+        by = select(trace)
+        slots = step_slots(by)
+    return by, by_attention(by.trace, slots)
 
 
 @kept

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 WANTED = "TRACETUI_CAPTURES"
-"""The variable that, as 0, leaves it out: CUPTI stays attached, so that clean steps are not as they would be without."""
+"""The variable that, as 0, leaves it out: CUPTI stays attached, so that clean steps are not as without it."""
 MOST_CAPTURES, MOST_BYTES, MOST_S = 64, 64 << 20, 60.0
 """Once that many graphs, bytes or seconds are recorded, further captures are not."""
 NODE = "graph kernel "
