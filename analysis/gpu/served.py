@@ -160,7 +160,7 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
 
 
 def _attention_sizes(text: str) -> tuple[int, int, int] | None:
-    """Requests, new tokens of each, and tokens that they attend to; None where the shapes are not of queries and keys."""
+    """Requests, new tokens of each, and what they attend to; None where shapes are not of queries and keys."""
     try:
         query, key = json.loads(text)[:2]
         requests, _, new, _ = query

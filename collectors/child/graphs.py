@@ -220,6 +220,8 @@ def _captured(stream: int) -> Iterator[str]:
     if count.value > _MOST_NODES:
         raise RuntimeError(f"a graph has {count.value} nodes")
     nodes = (ctypes.c_void_p * count.value)()
+    if not nodes:  # torch.compile begins with an empty graph, of which the driver refuses to list the nodes
+        return
     done(cuda.cuGraphGetNodes(graph, nodes, ctypes.byref(count)))
     for node in nodes:
         kind, launch, name = ctypes.c_int(), _Launch(), ctypes.c_char_p()
