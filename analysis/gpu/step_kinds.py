@@ -193,8 +193,10 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     """The kinds of the steps that the page is about; None without two steps."""
     trace = sel.trace
     recorded = recorded_kinds(sel)
-    if sel.scope != Scope() or (recorded is not None and recorded.typical.phase is not None):
+    if sel.scope != Scope():
         return recorded
+    if recorded is not None and recorded.typical.phase is not None:
+        return _clean_phase(recorded, trace)
     if trace.clean_step_ns:
         lengths = [*trace.clean_step_ns, *_sampled_lengths(trace)]
         found = _named(_kinds("clean", lengths, range(1, len(lengths) + 1)), recorded)
@@ -205,6 +207,26 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     if light is not None and light.steps.height > 1 and (found := recorded_kinds(select(light))) is not None:
         return _named(replace(found, of="light"), recorded)
     return recorded
+
+
+def _clean_phase(recorded: StepKinds, trace: Trace) -> StepKinds:
+    """A server's kinds, with the times of the clean steps where all of these and of the recorded ones are of one.
+
+    GPU work is then that of the light recording, as everywhere.
+    """
+    lengths, one = trace.clean_step_ns, recorded.typical
+    light = None if trace.light is None else select(trace.light())
+    alike = len(recorded.kinds) == 1 and recorded.steps == trace.steps.height and len(lengths) > 1
+    if one.served is None or light is None or not alike or len(grouped(lengths)) > 1:
+        return recorded
+    slots, mean, told = step_slots(light), fmean(lengths), one.served
+    share = served(light, slots, one.phase or "", np.arange(slots.start.size)).busy_percent
+    busy = None if share is None else min(share * float((slots.end - slots.start).mean()) / mean, 100.0)
+    rate = None if told.tokens_per_s is None or told.tokens is None else 1e9 * told.tokens / mean
+    told = replace(told, busy_percent=busy, tokens_per_s=rate, gap_ns=None, curve=())
+    steps = tuple(range(1, len(lengths) + 1))
+    kind = replace(one, steps=steps, mean_ns=mean, median_ns=float(median(lengths)), served=told)
+    return StepKinds("clean", (kind,), mean)
 
 
 def outlier(sel: Selection) -> tuple[StepKinds, Kind] | None:
