@@ -246,16 +246,15 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
     has_next = own < start.size - 1
     until = np.where(has_next, after[own] - start[own], length)
     gap = np.maximum(after - start - steps["duration"].to_numpy(), 0)[own][has_next]
-    work = sel.trace.device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null())
-    busy = intervals.union(work["start"].to_numpy(), (work["start"] + work["duration"].fill_null(0)).to_numpy())
-    worked = int(intervals.covered(busy, slots.start[rows], slots.end[rows]).sum())
+    work = _work(sel.trace)
+    busy = worked_ns(sel.trace, slots.start[rows], slots.end[rows])
     mine = work.filter(pl.col("step").is_in(own.tolist())) if sel.trace.steps.height else work
     launches = mine["launch"].n_unique() if work.height and mine["launch"].null_count() == 0 else None
     whole = (mine["kind"] == "graph").any()  # what a graph launched was not recorded
     # the last iteration has none after it: its own length stands for the time until then only where it is alone
     timed = has_next if has_next.any() else np.ones(own.size, np.bool_)
     return Served(
-        busy_percent=100 * worked / int(length.sum()) if length.sum() and work.height else None,
+        busy_percent=100 * busy / int(length.sum()) if length.sum() and work.height else None,
         launches=None if launches is None else launches / rows.size,
         kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size if work.height and not whole else None,
         gap_ns=float(gap.mean()) if gap.size else None,
@@ -265,6 +264,17 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
         tokens_per_s=_rate(phase, told, until, timed),
         curve=_curve(phase, told, length, until, timed),
     )
+
+
+def _work(trace: Trace) -> pl.DataFrame:
+    return trace.device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null())
+
+
+def worked_ns(trace: Trace, start: Ints, end: Ints) -> int:
+    """How much of these stretches, which don't overlap, a GPU works."""
+    work = _work(trace)
+    busy = intervals.union(work["start"].to_numpy(), (work["start"] + work["duration"].fill_null(0)).to_numpy())
+    return int(intervals.covered(busy, start, end).sum())
 
 
 def _one_step(slots: StepSlots) -> pl.DataFrame:

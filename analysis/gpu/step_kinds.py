@@ -27,6 +27,7 @@ from tracetui.analysis.gpu.served import (
     replayed,
     served,
     within_steps,
+    worked_ns,
 )
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
@@ -220,8 +221,7 @@ def _clean_phase(recorded: StepKinds, trace: Trace) -> StepKinds:
     if one.served is None or light is None or not alike or len(grouped(lengths)) > 1:
         return recorded
     slots, mean, told = step_slots(light), fmean(lengths), one.served
-    share = served(light, slots, one.phase or "", np.arange(slots.start.size)).busy_percent
-    busy = None if share is None else min(share * float((slots.end - slots.start).mean()) / mean, 100.0)
+    busy = min(100 * worked_ns(light.trace, slots.start, slots.end) / slots.start.size / mean, 100.0)
     rate = None if told.tokens_per_s is None or told.tokens is None else 1e9 * told.tokens / mean
     told = replace(told, busy_percent=busy, tokens_per_s=rate, gap_ns=None, curve=())
     steps = tuple(range(1, len(lengths) + 1))
