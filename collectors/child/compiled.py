@@ -101,7 +101,7 @@ def _line(text: object) -> str:
 
 
 def _place(file: str | None, line: int | None) -> str | None:
-    return None if file is None or line is None else f"{_without_home(file)}:{line}"
+    return None if file is None or line is None or _OWN in file else f"{_without_home(file)}:{line}"
 
 
 def _without_home(text: str) -> str:

@@ -315,7 +315,7 @@ def _broken_graphs(facts: Facts) -> Iterator[Finding]:
                 "info",
                 title.format(words.things(len(places), "place")) + where,
                 tuple(
-                    Evidence(f"{without_home(one.at or '?')}: {one.reason}", one.count, "")
+                    Evidence(one.reason if one.at is None else f"{without_home(one.at)}: {one.reason}", one.count, "")
                     for one in places[:MOST_PLACES]
                 ),
                 f"{first.reason}; of the whole process, in torch's words",
