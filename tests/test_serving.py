@@ -56,6 +56,8 @@ if TYPE_CHECKING:
         ("[Executor] _forward_step 12: 1 ctx reqs, 5 gen reqs", Iteration("mixed", 6, None, None)),
         ("[Executor] _forward_step: 0 ctx reqs, 5 gen reqs", Iteration("decode", 5, None, None)),
         ("execute_diffusion_1_256x256", Iteration("diffusion", 1)),
+        ("attention of 8 requests, 1 new tokens each, to 640", Iteration("decode", 8, 8, 8, 5120, 5120)),
+        ("attention of 8 requests, 512 new tokens each, to ", Iteration("prefill", 8, 4096, 0)),
         ("execute_model", None),
         ("decode", None),
         ("step[decode]", None),
@@ -232,9 +234,10 @@ def test_ranges_that_a_program_calls_replay_are_no_phase():
     assert iteration_of("other") is None
 
 
-def generating(
-    folder: Path, steps: list[list[list[int]]], operator: str = "aten::scaled_dot_product_attention"
-) -> Trace:
+ATTENDS = "aten::scaled_dot_product_attention"
+
+
+def generating(folder: Path, steps: list[list[list[int]]], operator: str = ATTENDS) -> Trace:
     """Steps of the profiler of 100 µs each, with a call of attention for each of their queries' and keys' shapes."""
     file = ChromeFile()
     for number, calls in enumerate(steps):

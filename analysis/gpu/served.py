@@ -176,9 +176,10 @@ LEAST_REPLAYS = 4
 def replayed(trace: Trace) -> Trace | None:
     """The trace with each replay of the graph that a step replays in a row as a step, and what is between as others.
 
-    An iteration lasts until the next replay is launched; the last one of a row as long as the others do in the middle,
-    or to the end of the step where that comes less than as long after it.
-    None where no graph is replayed so, or where half of the GPU's time is not its replays'.
+    An iteration lasts until the next replay is launched; the last one of a row, and one with other work behind it, as
+    long as the others do in the middle, or until then where that comes less than as long after it. Without steps, rows
+    of one graph follow each other. None where no graph is replayed so, or where half of the GPU's time is not its
+    replays'.
     """
     calls = trace.host.lazy().with_row_index("launch").filter(pl.col("kind").is_in(["runtime", "driver"]))
     calls = calls.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).select("launch", when="start")
@@ -190,30 +191,35 @@ def replayed(trace: Trace) -> Trace | None:
     ).sort("when").collect()  # fmt: skip
     if not found.height or 2 * found["ns"].sum() < whole["duration"][0]:
         return None
+    when, ended = found["when"].to_numpy(), int(found["ended"][-1])
+    graph = found.select(pl.struct("graph", "kernels").rank("dense")).to_series().to_numpy()
+    more = np.sort(work.join(calls, on="launch", how="anti").select("start").collect().to_series().to_numpy())
     if trace.steps.height:
         begins = trace.steps["start"].to_numpy()
         ends = begins + trace.steps["duration"].to_numpy()
-    else:
-        begins, ends = np.array([min(whole["first"][0], found["when"][0])]), found["ended"].tail(1).to_numpy()
-    when = found["when"].to_numpy()
-    graph = found.select(pl.struct("graph", "kernels").rank("dense")).to_series().to_numpy()
-    more = work.join(calls, on="launch", how="anti").select("start").collect().to_series().to_numpy()
-    names, edges = list[str](), list[tuple[int, int]]()
+    else:  # a row of one graph after the other
+        begins = when[np.append(True, np.diff(graph) != 0)]
+        begins[0] = min(whole["first"][0], begins[0])
+        ends = np.append(begins[1:], ended)
+
+    def works(begin: int, end: int) -> bool:
+        return bool(np.searchsorted(more, begin) < np.searchsorted(more, end))
+
+    parts = list[tuple[str, int, int]]()
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         inside = (when >= begin) & (when < end)
-        own = when[inside]
-        if own.size < LEAST_REPLAYS or np.unique(graph[inside]).size > 1:
+        own = when[inside].tolist()
+        if len(own) < LEAST_REPLAYS or np.unique(graph[inside]).size > 1:
             return None
         period = int(np.median(np.diff(own)))
-        last = int(own[-1]) + period if own[-1] + 2 * period < end else end
-        stretches = [(begin, int(own[0])), *pairwise(own.tolist()), (int(own[-1]), last), (last, end)]
-        for at, stretch in enumerate(stretches):
-            is_replay = 0 < at <= own.size
-            if is_replay or ((more >= stretch[0]) & (more < stretch[1])).any():
-                names.append(REPLAY if is_replay else OTHER)
-                edges.append(stretch)
-    start, until = np.array(edges).T
-    return steps_at(trace, names, start, until)
+        parts += [(OTHER, begin, own[0])] if works(begin, own[0]) else []
+        for at, until in pairwise([*own, end]):
+            cut = at + period
+            if until <= cut + period or (until < end and not works(cut, until)):
+                cut = until
+            parts += [(REPLAY, at, cut), *([(OTHER, cut, until)] if works(cut, until) else [])]
+    names, start, last = zip(*parts, strict=True)
+    return steps_at(trace, names, np.array(start), np.array(last))
 
 
 COLUMNS: dict[str, pl.DataType] = {

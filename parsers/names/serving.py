@@ -62,10 +62,11 @@ def iteration_of(name: str) -> Iteration | None:
     if name in _REPLAYS:
         return Iteration(_REPLAYS[name])
     if match := _ATTENTION.fullmatch(name):
-        requests, new, attended = (int(text) if text else None for text in match.groups())
-        tokens = (requests or 0) * (new or 0)
-        generated, context = (tokens if new == 1 else 0), None if attended is None else (requests or 0) * attended
-        return Iteration(DECODE if new == 1 else PREFILL, requests, tokens, generated, context)
+        requests, new = int(match[1]), int(match[2])
+        context = requests * int(match[3]) if match[3] else None
+        if new == 1:
+            return Iteration(DECODE, requests, requests, requests, context, context)
+        return Iteration(PREFILL, requests, requests * new, 0, context)  # how much of it a mask leaves is not recorded
     if match := _VLLM.fullmatch(name):
         said = {key: None if value is None else int(value) for key, value in match.groupdict().items()}
         new, generated = (said[f"{one}sq"] if said[f"{one}tokens"] is None else said[f"{one}tokens"] for one in "cg")
