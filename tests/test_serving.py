@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         ("[Executor] _forward_step: 0 ctx reqs, 5 gen reqs", Iteration("decode", 5, None, None)),
         ("execute_diffusion_1_256x256", Iteration("diffusion", 1)),
         ("attention of 8 requests, 1 new tokens each, to 640", Iteration("decode", 8, 8, 8, 5120, 5120)),
-        ("attention of 8 requests, 512 new tokens each, to ", Iteration("prefill", 8, 4096, 0)),
+        ("attention of 8 requests, 512 new tokens each, to several", Iteration("prefill", 8, 4096, 0)),
         ("execute_model", None),
         ("decode", None),
         ("step[decode]", None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from itertools import pairwise
 from statistics import fmean
@@ -14,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.base.names import mapped
+from tracetui.analysis.base.names import mapped, matching, of_kinds
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.steps import StepSlots
 from tracetui.parsers import links
@@ -120,7 +121,7 @@ def within_steps(trace: Trace) -> str | None:
     return None if label is None or number <= trace.steps.height else spoken(label)
 
 
-_ATTENDS = r"^aten::_?scaled_dot_product(?:_\w+)?_attention(?:_for_cpu)?$"
+_ATTENDS = re.compile(r"aten::_?scaled_dot_product(?:_\w+)?_attention(?:_for_cpu)?$")
 
 
 def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
@@ -131,10 +132,10 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
     """
     if not slots.marked or not trace.steps.height:
         return slots
-    calls = trace.host.lazy().filter((pl.col("kind") == "operator") & pl.col("input_shapes").is_not_null())
-    calls = calls.filter(pl.col("name").cast(pl.String).str.contains(f"{_ATTENDS}|[Bb]ackward"))
-    found = calls.select("start", *(pl.col(key).cast(pl.String) for key in ("name", "input_shapes"))).sort("start")
-    found = found.collect()
+    host = trace.host
+    calls = of_kinds(host["kind"], "operator") & host["input_shapes"].is_not_null().to_numpy()
+    calls &= matching(host["name"], lambda name: _ATTENDS.match(name) is not None or "backward" in name.lower())
+    found = host.select("start", *(pl.col(key).cast(pl.String) for key in ("name", "input_shapes")))[calls.nonzero()[0]]
     if not found.height or found["name"].str.contains("[Bb]ackward").any():
         return slots
     sizes = {text: _attention_sizes(text) for text in found["input_shapes"].unique()}
@@ -153,7 +154,7 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
         if len(known) < len(several) or len({one[:2] for one in known}) > 1:
             return slots
         attended = {one[2] for one in known}
-        names[row] = ATTENTION.format(*known[0][:2], attended.pop() if len(attended) == 1 else "")
+        names[row] = ATTENTION.format(*known[0][:2], attended.pop() if len(attended) == 1 else "several")
         alone |= known[0][1] == 1 < max(one[2] for one in known)
     name = dict(zip(trace.steps["index"].to_list(), names, strict=True))
     return replace(slots, name=tuple(name[index] for index in slots.index)) if alone else slots

@@ -216,12 +216,12 @@ def _clean_phase(recorded: StepKinds, trace: Trace) -> StepKinds:
     GPU work is then that of the light recording, as everywhere.
     """
     lengths, one = trace.clean_step_ns, recorded.typical
-    light = None if trace.light is None else select(trace.light())
+    light = None if trace.light is None else trace.light()
     alike = len(recorded.kinds) == 1 and recorded.steps == trace.steps.height and len(lengths) > 1
     if one.served is None or light is None or not alike or len(grouped(lengths)) > 1:
         return recorded
-    slots, mean, told = step_slots(light), fmean(lengths), one.served
-    busy = min(100 * worked_ns(light.trace, slots.start, slots.end) / slots.start.size / mean, 100.0)
+    slots, mean, told = step_slots(select(light)), fmean(lengths), one.served
+    busy = min(100 * worked_ns(light, slots.start, slots.end) / slots.start.size / mean, 100.0)
     rate = None if told.tokens_per_s is None or told.tokens is None else 1e9 * told.tokens / mean
     told = replace(told, busy_percent=busy, tokens_per_s=rate, gap_ns=None, curve=())
     steps = tuple(range(1, len(lengths) + 1))

@@ -39,7 +39,7 @@ def kept(out: Path) -> dict[str, Any] | None:
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None or not getattr(dynamo, "counters", {}).get("frames"):
         return None
-    metrics = getattr(dynamo, "get_compilation_metrics", list)()
+    metrics: list[Any] = getattr(dynamo, "get_compilation_metrics", list)()
     stacks = _stacks(metrics)
     graphs = {name: text for name, text in _graphs() if text}
     if stacks or graphs:
