@@ -65,7 +65,7 @@ def captures(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "torch", torch)
     monkeypatch.setitem(__import__("sys").modules, "torch.profiler", profiler)
     monkeypatch.setattr(graphs, "_captured", lambda stream: iter([f"kernel_of_{stream}"]))
-    monkeypatch.setenv(graphs.WANTED, "1")
+    monkeypatch.delenv(graphs.WANTED, raising=False)
     spec = {"out": str(tmp_path), "with_stack": True, "run_id": "r", "entry": None}
     made = graphs.Captures(spec, contextlib.nullcontext)
     made.begin()
@@ -86,10 +86,10 @@ def test_a_recording_starts_before_the_capture_and_ends_after_it(captures):
     assert DONE[len(whole) * 2 :] == ["begin"]
 
 
-def test_unasked_no_capture_is_looked_at(captures, monkeypatch):
+def test_no_capture_is_looked_at_where_the_user_leaves_them_out(captures, monkeypatch):
     made, graph, folder = captures
     made.end()
-    monkeypatch.delenv(graphs.WANTED)
+    monkeypatch.setenv(graphs.WANTED, "0")
     DONE.clear()
     unasked = graphs.Captures({"out": str(folder), "with_stack": True}, contextlib.nullcontext)
     unasked.begin()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from chrome_file import ChromeFile
+from graph_files import replay
 from sample_runs import OUTSIDE
 
 from tracetui.analysis.gpu.step_kinds import page_kinds, served_rows, typical_steps
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
         ("[Executor] _forward_step 12: 1 ctx reqs, 5 gen reqs", Iteration("mixed", 6, None, None)),
         ("[Executor] _forward_step: 0 ctx reqs, 5 gen reqs", Iteration("decode", 5, None, None)),
         ("execute_diffusion_1_256x256", Iteration("diffusion", 1)),
+        ("attention of 8 requests, 1 new tokens each, to 640", Iteration("decode", 8, 8, 8, 5120, 5120)),
+        ("attention of 8 requests, 512 new tokens each, to several", Iteration("prefill", 8, 4096, 0)),
         ("execute_model", None),
         ("decode", None),
         ("step[decode]", None),
@@ -228,3 +232,86 @@ def test_in_little_room_whole_parts_are_left_out():
 def test_ranges_that_a_program_calls_replay_are_no_phase():
     assert iteration_of("replay") is None
     assert iteration_of("other") is None
+
+
+ATTENDS = "aten::scaled_dot_product_attention"
+
+
+def generating(folder: Path, steps: list[list[list[int]]], operator: str = ATTENDS) -> Trace:
+    """Steps of the profiler of 100 µs each, with a call of attention for each of their queries' and keys' shapes."""
+    file = ChromeFile()
+    for number, calls in enumerate(steps):
+        now = 1000.0 + 100 * number
+        file.step(number, now, now + 100)
+        for place, (batch, new, attended) in enumerate(calls):
+            at = now + 1 + 20 * place
+            file.operator(operator, at, at + 10, [[batch, 8, new, 64], [batch, 2, attended, 64]])
+            file.launch("attention", (at + 1, at + 2), (at + 4, at + 9))
+    folder.mkdir(exist_ok=True)
+    return open_path(file.write(folder / "generate.pt.trace.json"), cache=False).main
+
+
+def told(trace: Trace) -> list[tuple[str | None, tuple[int, ...]]] | None:
+    kinds = page_kinds(select(trace))
+    return None if kinds is None else [(one.phase, one.steps) for one in kinds.kinds]
+
+
+def test_attention_tells_prefill_from_decode_where_no_range_names_them(tmp_path):
+    steps = [[[4, 512, 512]] * 2, *([[4, 1, 512 + place]] * 2 for place in (1, 2, 3))]
+    trace = generating(tmp_path, steps)
+    assert told(trace) == [("decode", (1, 2, 3)), ("prefill", (0,))]
+    served, sizes = served_rows(page_kinds(select(trace)))
+    assert served["batch"].to_list() == [4, 4]
+    assert served["tokens"].to_list() == [4, 2048]
+    assert served["context"].to_list() == [514, 512]
+    # the last iteration has none after it
+    assert served["tokens_per_s"].to_list() == pytest.approx([4 / 100e-6, 2048 / 100e-6])
+    assert sizes["least"].to_list() == [513, 514, 515]
+
+
+@pytest.mark.parametrize(
+    ("steps", "operator"),
+    [
+        ([[[4, 197, 197]], [[4, 197, 197]]], ATTENDS),
+        ([[[4, 1, 1]], [[4, 1, 1]]], ATTENDS),
+        ([[[4, 196, 196], [4, 1, 197]], [[4, 196, 196], [4, 1, 197]]], ATTENDS),
+        ([[[4, 512, 512]], [[4, 1, 513]]], "aten::_scaled_dot_product_flash_attention_backward"),
+    ],
+    ids=("a picture's", "of one token", "a class token beside others", "training"),
+)
+def test_other_attention_tells_no_phase(tmp_path, steps, operator):
+    found = told(generating(tmp_path, steps, operator))
+    assert found is not None
+    assert {phase for phase, _ in found} == {None}
+
+
+def test_a_step_that_replays_one_graph_and_another_the_next_is_told_apart(tmp_path):
+    file = ChromeFile()
+    now = 1000.0
+    for number, kernels in enumerate((["a", "b"], ["a", "b", "c"])):
+        file.step(number, now, now + 400)
+        file.launch("prefill", (now + 1, now + 2), (now + 3, now + 30))
+        for place in range(5):
+            now_at = now + 50 + 50 * place
+            replay(file, kernels, now_at)
+        now += 400
+    trace = open_path(file.write(tmp_path / "graphs.pt.trace.json"), cache=False).main
+    assert told(trace) == [("replay", (1, 2, 3, 4, 5, 7, 8, 9, 10, 11)), ("other", (0, 6))]
+
+
+def test_the_clean_steps_time_a_phase_that_all_steps_are_of(tmp_path):
+    trace = generating(tmp_path, [[[4, 1, 513]] * 2] * 3)
+    lengths = (60_000, 62_000, 61_000, 61_000)
+    timed = replace(trace, clean_step_ns=lengths, light=lambda: trace)
+    kinds = page_kinds(select(timed))
+    assert kinds is not None
+    assert (kinds.of, kinds.typical.phase, kinds.typical.steps) == ("clean", "decode", (1, 2, 3, 4))
+    assert kinds.mean_ns == 61_000
+    served, sizes = served_rows(kinds)
+    assert served["tokens_per_s"].to_list() == [pytest.approx(4 / 61e-6)]
+    assert served["busy_percent"].to_list() == [pytest.approx(100 * 10 / 61)]
+    assert not sizes.height
+    uneven = replace(trace, clean_step_ns=(60_000, 61_000, 60_000, 600_000, 60_000, 60_500), light=lambda: trace)
+    kinds = page_kinds(select(uneven))
+    assert kinds is not None
+    assert kinds.of == "recorded"

@@ -15,6 +15,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.base.own_code import LIBRARY
 from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names.people import without_home
@@ -104,7 +105,10 @@ def _nodes(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _lines(text: str) -> dict[str, tuple[str, ...]]:
-    """By kernel the innermost frames of the stacks that led to it; a kernel is listed once for each of its calls."""
+    """By kernel the program's innermost frames of the stacks that led to it, else the innermost ones.
+
+    A kernel is listed once for each of its calls.
+    """
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
@@ -114,7 +118,8 @@ def _lines(text: str) -> dict[str, tuple[str, ...]]:
         for stack in stacks if isinstance(stacks, list) else ():
             frames = list(_FRAME.finditer(stack)) if isinstance(stack, str) else []
             if frames:
-                last = frames[-1]
+                own = (frame for frame in reversed(frames) if not LIBRARY.search(frame["file"]))
+                last = next(own, frames[-1])
                 frame = f"{without_home(last['file'])}({last['line']}): {last['function']}"
                 found.setdefault(key.rpartition(":")[0] or key, {})[frame] = None
     return {name: tuple(frames)[:MOST_LINES] for name, frames in found.items()}

@@ -127,7 +127,7 @@ def replayed_words(found: Replays) -> str:
     if not found.pieces:
         return (
             f"none of {found.kernels:,} replayed {kernels} has an operator or a line: the capture was not recorded"
-            " (begin before it, at the eager warm-up; of a script of yours TRACETUI_CAPTURES=1 tracetui profile does)"
+            " (begin before it, at the eager warm-up; tracetui profile does)"
         )
     how, what = ("their nodes", "range") if found.by == "node" else ("order of names", "operator")
     text = f"{found.matched:,} of {found.kernels:,} replayed {kernels} found in the capture by {how}"

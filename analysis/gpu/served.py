@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from itertools import pairwise
 from statistics import fmean
@@ -10,14 +12,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.base.names import mapped
+from tracetui.analysis.base.names import mapped, matching, of_kinds
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.steps import StepSlots
+from tracetui.parsers import links
 from tracetui.parsers.iterations import steps_at
 from tracetui.parsers.names.range_roles import spoken
-from tracetui.parsers.names.serving import DECODE, MIXED, OTHER, PREFILL, REPLAY, Iteration, iteration_of, label_of
+from tracetui.parsers.names.serving import (
+    ATTENTION,
+    DECODE,
+    MIXED,
+    OTHER,
+    PREFILL,
+    REPLAY,
+    Iteration,
+    iteration_of,
+    label_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,16 +121,66 @@ def within_steps(trace: Trace) -> str | None:
     return None if label is None or number <= trace.steps.height else spoken(label)
 
 
+_ATTENDS = re.compile(r"aten::_?scaled_dot_product(?:_\w+)?_attention(?:_for_cpu)?$")
+
+
+def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
+    """The steps of a program that generates tokens, named by the shapes of their attention; the slots if it does not.
+
+    It does if each step attends with one number of tokens of each request, and some, to several, with one alone. Steps
+    without attention keep their names.
+    """
+    if not slots.marked or not trace.steps.height:
+        return slots
+    host = trace.host
+    calls = of_kinds(host["kind"], "operator") & host["input_shapes"].is_not_null().to_numpy()
+    calls &= matching(host["name"], lambda name: _ATTENDS.match(name) is not None or "backward" in name.lower())
+    found = host.select("start", *(pl.col(key).cast(pl.String) for key in ("name", "input_shapes")))[calls.nonzero()[0]]
+    if not found.height or found["name"].str.contains("[Bb]ackward").any():
+        return slots
+    sizes = {text: _attention_sizes(text) for text in found["input_shapes"].unique()}
+    begins = trace.steps["start"].to_numpy()
+    ends = begins + trace.steps["duration"].to_numpy()
+    at = links.held_by(begins, ends, found["start"].to_numpy())
+    told: dict[int, set[tuple[int, int, int] | None]] = {}
+    for row, text in zip(at.tolist(), found["input_shapes"], strict=True):
+        told.setdefault(row, set()).add(sizes[text])
+    names = trace.steps["name"].to_list()
+    alone = False
+    for row, several in told.items():
+        if row < 0:
+            continue
+        known = [one for one in several if one is not None]
+        if len(known) < len(several) or len({one[:2] for one in known}) > 1:
+            return slots
+        attended = {one[2] for one in known}
+        names[row] = ATTENTION.format(*known[0][:2], attended.pop() if len(attended) == 1 else "several")
+        alone |= known[0][1] == 1 < max(one[2] for one in known)
+    name = dict(zip(trace.steps["index"].to_list(), names, strict=True))
+    return replace(slots, name=tuple(name[index] for index in slots.index)) if alone else slots
+
+
+def _attention_sizes(text: str) -> tuple[int, int, int] | None:
+    """Requests, new tokens of each, and what they attend to; None where shapes are not of queries and keys."""
+    try:
+        query, key = json.loads(text)[:2]
+        requests, _, new, _ = query
+        return int(requests), int(new), int(key[2])
+    except (ValueError, TypeError, IndexError, RecursionError):
+        return None
+
+
 LEAST_REPLAYS = 4
 """So many replays of a graph in a row, in each step, are iterations of their own."""
 
 
 def replayed(trace: Trace) -> Trace | None:
-    """The trace with each replay of the graph that its steps replay in a row as a step, and what is between as others.
+    """The trace with each replay of the graph that a step replays in a row as a step, and what is between as others.
 
-    An iteration lasts until the next replay is launched; the last one of a row as long as the others do in the middle,
-    or to the end of the step where that comes less than as long after it.
-    None where no graph is replayed so, or where half of the GPU's time is not its replays'.
+    An iteration lasts until the next replay is launched; the last one of a row, and one with other work behind it, as
+    long as the others do in the middle, or until then where that comes less than as long after it. Without steps, rows
+    of one graph follow each other. None where no graph is replayed so, or where half of the GPU's time is not its
+    replays'.
     """
     calls = trace.host.lazy().with_row_index("launch").filter(pl.col("kind").is_in(["runtime", "driver"]))
     calls = calls.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).select("launch", when="start")
@@ -126,30 +190,37 @@ def replayed(trace: Trace) -> Trace | None:
         graph=pl.col("name").to_physical().hash().sum(), kernels=pl.len(), ns=pl.col("duration").sum(),
         ended=(pl.col("start") + pl.col("duration")).max(),
     ).sort("when").collect()  # fmt: skip
-    if not found.height or found.n_unique(["graph", "kernels"]) != 1 or 2 * found["ns"].sum() < whole["duration"][0]:
+    if not found.height or 2 * found["ns"].sum() < whole["duration"][0]:
         return None
+    when, ended = found["when"].to_numpy(), int(found["ended"][-1])
+    graph = found.select(pl.struct("graph", "kernels").rank("dense")).to_series().to_numpy()
+    more = np.sort(work.join(calls, on="launch", how="anti").select("start").collect().to_series().to_numpy())
     if trace.steps.height:
         begins = trace.steps["start"].to_numpy()
         ends = begins + trace.steps["duration"].to_numpy()
-    else:
-        begins, ends = np.array([min(whole["first"][0], found["when"][0])]), found["ended"].tail(1).to_numpy()
-    when = found["when"].to_numpy()
-    more = work.join(calls, on="launch", how="anti").select("start").collect().to_series().to_numpy()
-    names, edges = list[str](), list[tuple[int, int]]()
+    else:  # a row of one graph after the other
+        begins = when[np.append(True, np.diff(graph) != 0)]
+        begins[0] = min(whole["first"][0], begins[0])
+        ends = np.append(begins[1:], ended)
+
+    def works(begin: int, end: int) -> bool:
+        return bool(np.searchsorted(more, begin) < np.searchsorted(more, end))
+
+    parts = list[tuple[str, int, int]]()
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        own = when[(when >= begin) & (when < end)]
-        if own.size < LEAST_REPLAYS:
+        inside = (when >= begin) & (when < end)
+        own = when[inside].tolist()
+        if len(own) < LEAST_REPLAYS or np.unique(graph[inside]).size > 1:
             return None
         period = int(np.median(np.diff(own)))
-        last = int(own[-1]) + period if own[-1] + 2 * period < end else end
-        stretches = [(begin, int(own[0])), *pairwise(own.tolist()), (int(own[-1]), last), (last, end)]
-        for at, stretch in enumerate(stretches):
-            is_replay = 0 < at <= own.size
-            if is_replay or ((more >= stretch[0]) & (more < stretch[1])).any():
-                names.append(REPLAY if is_replay else OTHER)
-                edges.append(stretch)
-    start, until = np.array(edges).T
-    return steps_at(trace, names, start, until)
+        parts += [(OTHER, begin, own[0])] if works(begin, own[0]) else []
+        for at, until in pairwise([*own, end]):
+            cut = at + period
+            if until <= cut + period or (until < end and not works(cut, until)):
+                cut = until
+            parts += [(REPLAY, at, cut), *([(OTHER, cut, until)] if works(cut, until) else [])]
+    names, start, last = zip(*parts, strict=True)
+    return steps_at(trace, names, np.array(start), np.array(last))
 
 
 COLUMNS: dict[str, pl.DataType] = {
@@ -182,16 +253,15 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
     has_next = own < start.size - 1
     until = np.where(has_next, after[own] - start[own], length)
     gap = np.maximum(after - start - steps["duration"].to_numpy(), 0)[own][has_next]
-    work = sel.trace.device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null())
-    busy = intervals.union(work["start"].to_numpy(), (work["start"] + work["duration"].fill_null(0)).to_numpy())
-    worked = int(intervals.covered(busy, slots.start[rows], slots.end[rows]).sum())
+    work = _work(sel.trace)
+    busy = worked_ns(sel.trace, slots.start[rows], slots.end[rows])
     mine = work.filter(pl.col("step").is_in(own.tolist())) if sel.trace.steps.height else work
     launches = mine["launch"].n_unique() if work.height and mine["launch"].null_count() == 0 else None
     whole = (mine["kind"] == "graph").any()  # what a graph launched was not recorded
     # the last iteration has none after it: its own length stands for the time until then only where it is alone
     timed = has_next if has_next.any() else np.ones(own.size, np.bool_)
     return Served(
-        busy_percent=100 * worked / int(length.sum()) if length.sum() and work.height else None,
+        busy_percent=100 * busy / int(length.sum()) if length.sum() and work.height else None,
         launches=None if launches is None else launches / rows.size,
         kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size if work.height and not whole else None,
         gap_ns=float(gap.mean()) if gap.size else None,
@@ -201,6 +271,17 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
         tokens_per_s=_rate(phase, told, until, timed),
         curve=_curve(phase, told, length, until, timed),
     )
+
+
+def _work(trace: Trace) -> pl.DataFrame:
+    return trace.device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null())
+
+
+def worked_ns(trace: Trace, start: Ints, end: Ints) -> int:
+    """How much of these stretches, which don't overlap, a GPU works."""
+    work = _work(trace)
+    busy = intervals.union(work["start"].to_numpy(), (work["start"] + work["duration"].fill_null(0)).to_numpy())
+    return int(intervals.covered(busy, start, end).sum())
 
 
 def _one_step(slots: StepSlots) -> pl.DataFrame:

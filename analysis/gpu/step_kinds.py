@@ -17,7 +17,18 @@ from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
-from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, replayed, served, within_steps
+from tracetui.analysis.gpu.served import (
+    COLUMNS,
+    SIZES,
+    Served,
+    by_attention,
+    lone,
+    phases,
+    replayed,
+    served,
+    within_steps,
+    worked_ns,
+)
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
@@ -183,8 +194,10 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     """The kinds of the steps that the page is about; None without two steps."""
     trace = sel.trace
     recorded = recorded_kinds(sel)
-    if sel.scope != Scope() or (recorded is not None and recorded.typical.phase is not None):
+    if sel.scope != Scope():
         return recorded
+    if recorded is not None and recorded.typical.phase is not None:
+        return _clean_phase(recorded, trace)
     if trace.clean_step_ns:
         lengths = [*trace.clean_step_ns, *_sampled_lengths(trace)]
         found = _named(_kinds("clean", lengths, range(1, len(lengths) + 1)), recorded)
@@ -195,6 +208,25 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     if light is not None and light.steps.height > 1 and (found := recorded_kinds(select(light))) is not None:
         return _named(replace(found, of="light"), recorded)
     return recorded
+
+
+def _clean_phase(recorded: StepKinds, trace: Trace) -> StepKinds:
+    """A server's kinds, with the times of the clean steps where all of these and of the recorded ones are of one.
+
+    GPU work is then that of the light recording, as everywhere.
+    """
+    lengths, one = trace.clean_step_ns, recorded.typical
+    light = None if trace.light is None else trace.light()
+    alike = len(recorded.kinds) == 1 and recorded.steps == trace.steps.height and len(lengths) > 1
+    if one.served is None or light is None or not alike or len(grouped(lengths)) > 1:
+        return recorded
+    slots, mean, told = step_slots(select(light)), fmean(lengths), one.served
+    busy = min(100 * worked_ns(light, slots.start, slots.end) / slots.start.size / mean, 100.0)
+    rate = None if told.tokens_per_s is None or told.tokens is None else 1e9 * told.tokens / mean
+    told = replace(told, busy_percent=busy, tokens_per_s=rate, gap_ns=None, curve=())
+    steps = tuple(range(1, len(lengths) + 1))
+    kind = replace(one, steps=steps, mean_ns=mean, median_ns=float(median(lengths)), served=told)
+    return StepKinds("clean", (kind,), mean)
 
 
 def outlier(sel: Selection) -> tuple[StepKinds, Kind] | None:
@@ -235,10 +267,13 @@ def _iterations(sel: Selection) -> tuple[Selection, StepSlots]:
     by = sel if name is None else select(sel.trace, Scope(steps_by=name))
     slots = step_slots(by)
     slots = slots if slots.marked else lone(by.trace, slots)
-    if sel.scope != Scope() or phases(slots.name) or (trace := replayed(sel.trace)) is None:
+    if phases(slots.name):
         return by, slots
-    by = select(trace)
-    return by, step_slots(by)
+    trace = replayed(sel.trace) if sel.scope == Scope() else None
+    if trace is not None:
+        by = select(trace)
+        slots = step_slots(by)
+    return by, by_attention(by.trace, slots)
 
 
 @kept

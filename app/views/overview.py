@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.core.finding import Finding
-    from tracetui.analysis.gpu.served import Served
+    from tracetui.analysis.gpu.served import Point, Served
     from tracetui.analysis.gpu.step_kinds import StepKinds
     from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.overview import Overview
@@ -289,12 +289,24 @@ def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
         told = fitting.printable(words, ascii=writer.ascii)
         line = Text(f"  {kind:<8}{many:>6,} {writer.own('×')} {writer.time(mean):>9} {format_percent(percent):>8}  ")
         lines.append(line.append(fitting.fit(told, room, ascii=writer.ascii)))
+        if one.served is not None and one.served.curve:
+            sizes = ", ".join(_size(writer, point) for point in one.served.curve)
+            lines += writer.muted(f"  by {one.served.curve[0].by} (tokens/s)  {sizes}", writer.width)
     return lines
 
 
+def _size(writer: Writer, point: Point) -> str:
+    """The time of iterations of one size, and the tokens that they make."""
+    size = format_number(point.least) + (f"-{format_number(point.most)}" if point.most > point.least else "")
+    rate = "" if point.tokens_per_s is None else f" ({format_number(point.tokens_per_s)})"
+    return f"{size}: {writer.time(point.mean_ns)}{rate}".replace(" ", TIED)
+
+
 def _served(one: Served, room: int) -> str:
-    """What is told of a phase of an inference server, as much as there is room for."""
-    told = (("", one.tokens_per_s, " tokens/s"), ("batch ", one.batch, ""), ("context ", one.context, ""))
+    """What is told of a phase of an inference server, as much as there is room for: no mean over several batches."""
+    alike = not any(point.by == "batch" for point in one.curve)
+    told = (("", one.tokens_per_s if alike else None, " tokens/s"), ("batch ", one.batch if alike else None, ""),
+            ("context ", one.context, ""))  # fmt: skip
     words = [f"{before}{format_number(value)}{after}" for before, value, after in told if value is not None]
     words += [] if one.busy_percent is None else [f"{format_percent(one.busy_percent)} busy"]
     while len(words) > 1 and len(", ".join(words)) > room:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 WANTED = "TRACETUI_CAPTURES"
-"""The variable that asks for it: CUPTI stays attached, so that clean steps are not as they would be without it."""
+"""The variable that, as 0, leaves it out: CUPTI stays attached, so that clean steps are not as without it."""
 MOST_CAPTURES, MOST_BYTES, MOST_S = 64, 64 << 20, 60.0
 """Once that many graphs, bytes or seconds are recorded, further captures are not."""
 NODE = "graph kernel "
@@ -48,18 +48,19 @@ class Captures:
         self._kept: tuple[Any, Any, Any] | None = None
         self._took = 0.0
         self._bytes = 0
-        self._seen = 0
+        self.seen = 0
+        """Captures that began while looked at."""
         self._problem: str | None = None
         self._unnamed: str | None = None
         self.files: list[str] = []
         """Names of the recordings, in order."""
 
     def begin(self) -> None:
-        """Looks at captures from now on, if the user asks for it; torch is imported."""
+        """Looks at captures from now on, unless the user leaves it out; torch is imported."""
         import torch
 
         graph = getattr(torch.cuda, "CUDAGraph", None)
-        if graph is None or os.environ.get(WANTED) != "1":
+        if graph is None or os.environ.get(WANTED) == "0":
             return
         capture, end = graph.capture_begin, graph.capture_end
 
@@ -109,8 +110,8 @@ class Captures:
             lines.append(f"the driver did not tell the kernels of captured graphs: {self._unnamed}")
         if self._problem is not None:
             lines.append(f"captures of CUDA graphs were not recorded: {self._problem}")
-        elif self._seen > len(self.files):
-            lines.append(f"{self._seen - len(self.files)} captures of CUDA graphs were not recorded")
+        elif self.seen > len(self.files):
+            lines.append(f"{self.seen - len(self.files)} captures of CUDA graphs were not recorded")
         return lines
 
     def _guarded(self, act: Callable[[], Any]) -> Any:
@@ -134,7 +135,7 @@ class Captures:
         import torch
         from torch.profiler import profile
 
-        self._seen += 1
+        self.seen += 1
         spent = len(self.files) >= MOST_CAPTURES or self._bytes >= MOST_BYTES or self._took >= MOST_S
         if spent or self._profiler is not None or torch.autograd._profiler_enabled():
             return
@@ -219,6 +220,8 @@ def _captured(stream: int) -> Iterator[str]:
     if count.value > _MOST_NODES:
         raise RuntimeError(f"a graph has {count.value} nodes")
     nodes = (ctypes.c_void_p * count.value)()
+    if not nodes:  # torch.compile begins with an empty graph, of which the driver refuses to list the nodes
+        return
     done(cuda.cuGraphGetNodes(graph, nodes, ctypes.byref(count)))
     for node in nodes:
         kind, launch, name = ctypes.c_int(), _Launch(), ctypes.c_char_p()

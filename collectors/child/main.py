@@ -7,6 +7,7 @@ done here). What a user's program has yielded so far is written as soon as it is
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import machine_torch, prove, ranks, script
+from . import compiled, machine_torch, prove, ranks, script
 from .marks import Marks, synchronize
 from .profilers import RECORDERS, Refused, endless, record_capture
 from .progress import Progress
@@ -107,6 +108,7 @@ def main(path: str) -> int:
     # torn down after the light recording, CUPTI would have to start again for the next one, which has crashed programs
     # with CUDA graphs and has cost recordings their GPU activities; nothing is timed after it anyway
     os.environ.setdefault("TEARDOWN_CUPTI", "0")
+    os.environ.setdefault(compiled.PROVENANCE, "1")
     result: dict[str, Any] = {"tool": spec["tool"], "error": None}
     code = 0
     if spec.get("rank") is not None:
@@ -125,6 +127,9 @@ def main(path: str) -> int:
     except SystemExit as left:  # the user's script left on its own
         code = left.code if isinstance(left.code, int) else (1 if left.code else 0)
         result["error"] = None if not code else f"the program exited with code {code}"
+    with contextlib.suppress(Exception):  # what torch.compile tells is its own affair, and no reason to fail
+        if (told := compiled.kept(Path(spec["out"]))) is not None:
+            result.setdefault("measurement", {})["compiled"] = told
     _write(file, _by_rank(spec, result))
     return code
 

@@ -8,7 +8,7 @@ from typing import Any
 
 MEASURED = (
     "clean_step_ns", "clean_host_ns", "clean_gc_ns", "profiled_step_ns", "passes", "schedule", "step_of", "unchanged",
-    "unheld", "spare",
+    "unheld", "spare", "compiled",
 )  # fmt: skip
 """What run.json takes over of what was measured, where there is any."""
 

@@ -342,9 +342,13 @@ class Recorder:
     def _follow(self) -> Iterator[None]:
         """Does what is due after each call of the optimizer; each ``yield`` waits for the next one."""
         warmup = max(self._spec["warmup"], 1)  # the first call ends a step that nobody saw begin
-        for number in range(warmup):
+        number = captured = 0
+        while number < warmup:
             yield
-            self._progress.say("warm-up", number + 1, warmup)
+            # a server captures a graph for each batch size before it serves: steps between captures are no steady ones
+            number = number + 1 if self._captures.seen == captured else 1
+            captured = self._captures.seen
+            self._progress.say("warm-up", number, warmup)
         self._captures.end()
         # asked only now: before its first step a program may not have used the GPU yet
         device = self._device()

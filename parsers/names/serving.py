@@ -37,6 +37,9 @@ _TENSORRT_LLM = re.compile(r"\[Executor\] _forward_step(?: \d+)?: (?P<c>\d+) ctx
 REPLAY, OTHER = "launch to launch of a graph", "between launches of a graph"
 """Names of steps that no range names: a replay of a graph that is launched again and again, and what is between."""
 _REPLAYS = {REPLAY: "replay", OTHER: "other"}
+ATTENTION = "attention of {} requests, {} new tokens each, to {}"
+"""Names a step that no range names by the shapes of its attention."""
+_ATTENTION = re.compile(ATTENTION.format(r"(\d+)", r"(\d+)", r"(?:(\d+)|several)"))
 _XDIT = re.compile(r"execute_diffusion_(?P<batch>\d+)_\d+x\d+")
 LABELS = {
     "vLLM iteration": _VLLM,
@@ -58,6 +61,12 @@ def iteration_of(name: str) -> Iteration | None:
     name = name.strip()
     if name in _REPLAYS:
         return Iteration(_REPLAYS[name])
+    if match := _ATTENTION.fullmatch(name):
+        many, each = int(match[1]), int(match[2])
+        context = many * int(match[3]) if match[3] else None
+        if each == 1:
+            return Iteration(DECODE, many, many, many, context, context)
+        return Iteration(PREFILL, many, many * each, 0, context)  # how much of it a mask leaves is not recorded
     if match := _VLLM.fullmatch(name):
         said = {key: None if value is None else int(value) for key, value in match.groupdict().items()}
         new, generated = (said[f"{one}sq"] if said[f"{one}tokens"] is None else said[f"{one}tokens"] for one in "cg")

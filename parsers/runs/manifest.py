@@ -440,6 +440,23 @@ class Unheld(Struct, frozen=True, gc=False):
     """Of the modules all of whose parameters are so, the outermost ones whose class no trained module has."""
 
 
+class CompiledPlace(Struct, frozen=True, gc=False):
+    """Where torch.compile broke a graph, or compiled again."""
+
+    reason: str = ""
+    """In torch's words."""
+    at: str | None = None
+    """File and line of the program; of what was compiled again, those of the function."""
+    count: Whole = 0
+
+
+class Compiled(Struct, frozen=True, gc=False):
+    """What torch.compile says of the whole process; the most frequent places first."""
+
+    graph_breaks: tuple[CompiledPlace, ...] = ()
+    recompilations: tuple[CompiledPlace, ...] = ()
+
+
 class Spare(Struct, frozen=True, gc=False):
     """Positions of a tensor that some steps in a row computed with though they carry nothing."""
 
@@ -493,6 +510,8 @@ class Measurement(Struct, frozen=True, gc=False):
     """Null where each parameter with a gradient is in an optimizer, or it is not known."""
     spare: tuple[Spare, ...] = ()
     """Padding, and labels that the loss ignores."""
+    compiled: Compiled | None = None
+    """Null where torch.compile compiled nothing, or it is not known."""
     passes: tuple[Pass, ...] = ()
     """The recordings of torch.profiler, in order."""
     commands: tuple[tuple[str, ...], ...] = ()

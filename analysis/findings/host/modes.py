@@ -25,6 +25,7 @@ from tracetui.analysis.gpu.step_kinds import COLLECTION
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.sampled_calls import located
 from tracetui.analysis.selection import step_at
+from tracetui.parsers.names.people import without_home
 from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import RunManifest
 
 Ask = "Callable[[RunManifest], bool | None]"
+MOST_PLACES = 4
 _TASK = "autograd::engine::evaluate_function: "
 
 
@@ -291,6 +293,34 @@ def slowing_modes(facts: Facts, limits: Limits) -> Iterator[Finding]:
         )
     yield from _collections(facts, limits)
     yield from _compilations(facts, limits)
+    yield from _broken_graphs(facts)
+
+
+def _broken_graphs(facts: Facts) -> Iterator[Finding]:
+    """Where torch.compile broke its graphs, and what it compiled again, of which a recording of steps shows little."""
+    told = None if facts.manifest is None else facts.manifest.measurement.compiled
+    if told is None:
+        return
+    for places, title, advice in (
+        (told.graph_breaks, "torch.compile breaks its graphs at {}", "Nothing is fused over a break, and Python runs"
+         " there: torch.compile(fullgraph=True) names the first. Keep values on the GPU (torch.where for an if), and"
+         " printing outside."),
+        (told.recompilations, "torch.compile compiled again for {}", "Pad to few sizes, or mark what varies"
+         " (torch._dynamo.mark_dynamic), so that one graph serves all."),
+    ):  # fmt: skip
+        if places:
+            first = places[0]
+            where = "" if first.at is None else f", most at {without_home(first.at)}"
+            yield Finding(
+                "info",
+                title.format(words.things(len(places), "place")) + where,
+                tuple(
+                    Evidence(one.reason if one.at is None else f"{without_home(one.at)}: {one.reason}", one.count, "")
+                    for one in places[:MOST_PLACES]
+                ),
+                f"{first.reason}; of the whole process, in torch's words",
+                advice=advice,
+            )
 
 
 def _collections(facts: Facts, limits: Limits) -> Iterator[Finding]:

@@ -138,7 +138,9 @@ def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     steps = sorted(rows["step"].unique().to_list())
     if len(steps) < 3:
         return None, 0
-    key = ["name", "grid", "block"]
+    key = ["name", "grid", "block", "shapes"]
+    shapes = facts.sel.recorded.trace.host["input_shapes"]
+    rows = rows.with_columns(shapes=shapes.gather(rows["operator"].cast(pl.Int64)))
     rows = rows.filter(pl.col("step").is_in([steps[0], steps[-1]]) & (pl.col("duration") >= least_ns))
     names = rows["name"].cast(pl.String)
     # communication lasts as long as the other ranks keep it waiting

@@ -1,0 +1,115 @@
+"""Keeps what torch.compile wrote about its kernels, and where it broke its graphs and compiled again.
+
+Inductor's cache is of this machine and may be emptied, so what a reader of the recording needs of it is copied: the
+comments that name each kernel's source nodes, and the program's lines that each kernel was made from. No source code
+is copied, and nothing is where the program did not compile.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROVENANCE = "INDUCTOR_PROVENANCE"
+"""The variable by which Inductor remembers the lines that its kernels are made from."""
+FOLDER = "inductor"
+STACKS = "inductor_provenance_tracking_kernel_stack_traces.json"
+MOST_GRAPHS, MOST_BYTES, MOST_FRAMES, MOST_PLACES = 256, 4 << 20, 16, 32
+"""So many graphs are kept, of files of so many bytes; of a stack its innermost frames; and so many places are told."""
+_OWN = f"/{__name__.partition('.')[0]}/"
+"""In the files of this package, which the program did not write."""
+_COMMENT = re.compile(r"# (?:kernel path: |(?:\w+ )*Source Nodes: )")
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+
+
+def kept(out: Path) -> dict[str, Any] | None:
+    """Writes what is known into a folder of the run; returns where graphs broke and were compiled again.
+
+    Returns:
+        ``graph_breaks`` and ``recompilations``: lists of ``reason``, ``at`` (file:line, or null) and ``count``, the
+        most frequent first. None where nothing was compiled.
+    """
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is None or not getattr(dynamo, "counters", {}).get("frames"):
+        return None
+    metrics: list[Any] = getattr(dynamo, "get_compilation_metrics", list)()
+    stacks = _stacks(metrics)
+    graphs = {name: text for name, text in _graphs() if text}
+    if stacks or graphs:
+        folder = out / FOLDER
+        folder.mkdir(exist_ok=True)
+        for name, text in graphs.items():
+            (folder / name).write_text(text)
+        if stacks:
+            (folder / STACKS).write_text(json.dumps(stacks, indent=1) + "\n")
+    return {
+        "graph_breaks": _counted(map(_broken, getattr(dynamo, "graph_break_reasons", ()))),
+        "recompilations": _counted(
+            (_line(one.recompile_reason), _place(one.co_filename, one.co_firstlineno))
+            for one in metrics
+            if getattr(one, "recompile_reason", None)
+        ),
+    }
+
+
+def _stacks(metrics: list[Any]) -> dict[str, list[str]]:
+    """By kernel the frames of the program that it was made from, the innermost last; one text for each stack."""
+    found: dict[str, dict[str, None]] = {}
+    for one in metrics:
+        for text in getattr(one, "inductor_provenance", None) or ():
+            for kernel, stacks in json.loads(text).items():
+                for stack in stacks:
+                    frames = [
+                        f'File "{_without_home(match["file"])}", line {match["line"]}, in {match["function"]}'
+                        for match in _FRAME.finditer(stack)
+                        if _OWN not in match["file"]
+                    ]
+                    if frames:
+                        found.setdefault(kernel, {})["\n".join(frames[-MOST_FRAMES:])] = None
+    return {kernel: list(stacks) for kernel, stacks in found.items()}
+
+
+def _graphs() -> Iterator[tuple[str, str]]:
+    """The files of the graphs that were loaded, with the comments alone that tell of their kernels."""
+    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+    paths = dict.fromkeys(str(getattr(module, "__file__", "")) for module in getattr(cache, "modules", ()))
+    for path in [*paths][-MOST_GRAPHS:]:
+        file = Path(path)
+        try:
+            lines = file.read_text().splitlines() if file.stat().st_size <= MOST_BYTES else []
+        except (OSError, ValueError):
+            continue
+        chosen = (line for line in lines if _COMMENT.match(line))
+        text = "\n".join(re.sub(r"(?<=^# kernel path: ).*/", "", line) for line in chosen)
+        yield file.name, text and text + "\n"
+
+
+def _broken(told: Any) -> tuple[str, str | None]:
+    stack = getattr(told, "user_stack", None) or [None]
+    return _line(told.reason), _place(getattr(stack[-1], "filename", None), getattr(stack[-1], "lineno", None))
+
+
+def _line(text: object) -> str:
+    return _without_home(str(text).strip().partition("\n")[0])
+
+
+def _place(file: str | None, line: int | None) -> str | None:
+    return None if file is None or line is None or _OWN in file else f"{_without_home(file)}:{line}"
+
+
+def _without_home(text: str) -> str:
+    home = str(Path.home())
+    text = text.replace(f"{Path.cwd()}/", "")
+    return text.replace(home, "~") if len(home) > 1 else text
+
+
+def _counted(places: Any) -> list[dict[str, Any]]:
+    counts = Counter(places).most_common(MOST_PLACES)
+    return [{"reason": reason, "at": at, "count": count} for (reason, at), count in counts]
