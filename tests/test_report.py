@@ -133,7 +133,7 @@ NEVER_NULL = {
     "overview.served_work": "gpu_us attention_us gemm_us",
     "overview.served_sizes": "tokens_per_s",
     # read on request only: test_gaps
-    "gaps": "device step host host_percent behind launched_after_us next path path_percent",
+    "gaps": "device step call behind launched_after_us next path path_percent",
     # only with proofs beside a run: test_try
     "tried": "step_us gain_percent low_percent high_percent rounds memory_bytes results write risk problem beside",
     # only with samples beside a run: test_sampling

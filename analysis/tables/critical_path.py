@@ -97,7 +97,8 @@ GAP_CAUSES = Table(
     "Gaps by cause",
     "causes",
     (
-        replace(GAPS.field("host"), title="Cause, host was in", width=30, tail=False),
+        replace(GAPS.field("host"), width=30, tail=False),
+        replace(GAPS.field("cause"), hidden=False, priority=4),
         replace(GAPS.field("duration_ns"), about="idle time of whole GPUs while the host was in it"),
         replace(GAPS.field("percent"), about="share of all idle time in scope"),
         Field("gaps", "Gaps", "count", width=6, priority=1, about="how many it was in; one may be in several rows"),

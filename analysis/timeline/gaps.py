@@ -208,8 +208,8 @@ def gaps_by_cause(sel: Selection) -> pl.DataFrame:
     Returns:
         A row for each cause (depth 0), followed by its places (depth 1): cause (as of `gpu.idle`); host (the innermost
         frame of the program's own, with its line where samples tell it; where none was recorded the module, else the
-        range, else the call; or `UNRECORDED`; null at depth 0); duration_ns; percent (of all idle time in scope); gaps
-        (how many); call (what the frame called for most of it); longest_ns, start (ns on the trace's clock), at_ns
+        range, else the call; or `UNRECORDED`; at depth 0 the cause); duration_ns; percent (of all idle time in scope);
+        gaps (how many); call (what the frame called for most of it); longest_ns, start (ns on the trace's clock), at_ns
         (since the recording began) and device of the longest of these gaps, which the host may have been in for a part.
     """
     sel = sel.recorded
@@ -228,7 +228,10 @@ def gaps_by_cause(sel: Selection) -> pl.DataFrame:
     )  # fmt: skip
     causes, places = (found.group_by(key, maintain_order=True).agg(sums) for key in ("cause", by))
     places = places.join(mostly.select(*by, call="operator"), on=by, how="left", maintain_order="left")
-    rows = pl.concat([causes.with_columns(depth=0), places.with_columns(depth=1)], how="diagonal")
+    rows = pl.concat(
+        [causes.with_columns(depth=0, host=pl.col("cause").cast(pl.String)), places.with_columns(depth=1)],
+        how="diagonal",
+    )
     return (
         rows.with_columns(
             duration_ns="ns",

@@ -116,10 +116,8 @@ def gap_causes_page(session: Session) -> Page:
 
     def compute() -> pl.DataFrame:
         return gaps_by_cause(selection).with_columns(
-            short_host=pl.coalesce(
-                pl.col("host").map_elements(short_function, return_dtype=pl.String),
-                pl.col("cause").cast(pl.String).replace(IDLE_WORDS),
-            ),
+            pl.col("cause", "host").cast(pl.String).replace(IDLE_WORDS),
+            short_host=pl.col("host").replace(IDLE_WORDS).map_elements(short_function, return_dtype=pl.String),
             short_call=pl.col("call").map_elements(short_function, return_dtype=pl.String),
         )
 
