@@ -149,7 +149,8 @@ def test_kernels_of_other_shapes_are_not_compared(tmp_path):
 def _without_steps(trace: Trace) -> Trace:
     """The kernels of the steps without what marks the steps."""
     kernels = trace.device.filter((pl.col("kind") == "kernel") & pl.col("step").is_not_null())
-    device = kernels.with_columns(step=pl.lit(None, kernels.schema["step"]), launch=pl.lit(None, pl.Int32))
+    gone = {key: pl.lit(None, kernels.schema[key]) for key in ("step", "launch", "operator")}
+    device = kernels.with_columns(**gone)
     return replace(trace, host=trace.host.clear(), steps=trace.steps.clear(), device=device)
 
 
