@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from fake_torch import FakeTorch
 from judged import found_in
-from made_run import HGEMM, SGEMM, Made, facts_of, finding, silent
+from made_run import HGEMM, SGEMM, Made, facts_of, finding, look, silent
 from msgspec.structs import replace as replaced
 from sample_runs import CAUSES, run_of
 
@@ -28,6 +28,8 @@ from tracetui.collectors.child import machine_torch
 from tracetui.collectors.child.marks import Marks, Pauses
 from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.manifest import (
+    Compiled,
+    CompiledPlace,
     Measurement,
     Modes,
     OperatorCalls,
@@ -219,6 +221,13 @@ def test_what_is_compiled_within_recorded_steps_is_told(tmp_path: Path) -> None:
     made = Made()
     launching(made, blocked=False)
     assert silent("S32", made.facts(tmp_path))
+    place = CompiledPlace("Tensor.item()", "/home/ann/net.py:9", 8)
+    compiled = Compiled((place, CompiledPlace("print", None, 1)), (CompiledPlace("0/0: size of x", "net.py:5", 2),))
+    breaks, again = look("S32", made.facts(tmp_path, RunManifest(measurement=Measurement(compiled=compiled)))).found
+    assert (breaks.severity, breaks.impact_ns) == ("info", None)
+    assert breaks.title == "torch.compile breaks its graphs at 2 places, most at ~/net.py:9"
+    assert [(one.label, one.value) for one in breaks.evidence] == [("~/net.py:9: Tensor.item()", 8), ("print", 1)]
+    assert again.title == "torch.compile compiled again for 1 place, most at net.py:5"
     made.host("cpu_op", "_compile.compile_inner (dynamo_timed)", 100, 350)
     found = finding("S32", made.facts(tmp_path))
     assert "works 1 time within 3 recorded steps" in found.title

@@ -1,5 +1,6 @@
 """What the program in the profiled Python times and records, in which order; torch is a stand-in with a GPU."""
 
+import builtins
 import copy
 import json
 import os
@@ -405,6 +406,24 @@ def test_a_program_without_an_optimizer_has_the_calls_of_its_module_as_steps(
     assert early["skipped"] == [
         "the program ended early, after 22 calls of Net: 7 of 10 steps are in light.pt.trace.json.gz"
     ]
+
+
+def test_the_warm_up_begins_anew_after_a_captured_graph(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, captures = FakeTorch(monkeypatch), []
+
+    class Told(script.Captures):
+        def __init__(self, *asked: Any) -> None:
+            super().__init__(*asked)
+            captures.append(self)
+
+    monkeypatch.setattr(script, "Captures", Told)
+    monkeypatch.setattr(builtins, "capture", lambda: setattr(captures[0], "seen", captures[0].seen + 1), raising=False)
+    program = INFERENCE.replace("    net()", "    number == 9 and capture()\n    net()")
+    run_program(spec(command=("python", "infer.py")), fake, 41, tmp_path, monkeypatch, program)
+    # the second of three steps to warm up was the first after a capture
+    assert order(fake).index("<") == 22
 
 
 def test_a_program_without_steps_is_told_to_give_a_stretch_of_time(own: Callable[..., Any]) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from chrome_file import ChromeFile
 from judged import abstains, facts, fires, manifest, silent
 from machine_trees import AGX_ORIN_30W, H200, MHZ, ORIN_NANO_25W, ORIN_NX_10W, Board, jetson, smi, x86
 
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.collectors.machine import recording as machine
-from tracetui.parsers import Run, Trace
+from tracetui.parsers import Run, Trace, open_path
 
 Recording = Callable[[str], Trace]
 
@@ -127,10 +128,29 @@ def test_kernels_that_get_faster(recording: Recording):
         assert "three samples" in abstains("T2", facts(recording(name)))
 
 
+def test_kernels_of_other_shapes_are_not_compared(tmp_path):
+    """A server's step may answer more requests: kernels of one name and grid take longer then."""
+    took = {}
+    for shapes in (([8, 64],) * 3, ([1, 64], [4, 64], [8, 64])):
+        file = ChromeFile()
+        for number, shape in enumerate(shapes):
+            now = 1000.0 * (number + 1)
+            file.step(number, now, now + 900)
+            for place in range(4):
+                at = now + 10 + 200 * place
+                file.operator("aten::mul", at, at + 10, [shape])
+                file.launch("mul", (at + 1, at + 2), (at + 5, at + 45 + 40 * number))
+        trace = open_path(file.write(tmp_path / f"{shapes[0][0]}.pt.trace.json"), cache=False).main
+        took[shapes[0][0]] = facts(trace)
+    assert "slowed down" in fires("T2", took[8]).title
+    assert "three steps of equal kernels" in abstains("T2", took[1])
+
+
 def _without_steps(trace: Trace) -> Trace:
     """The kernels of the steps without what marks the steps."""
     kernels = trace.device.filter((pl.col("kind") == "kernel") & pl.col("step").is_not_null())
-    device = kernels.with_columns(step=pl.lit(None, kernels.schema["step"]), launch=pl.lit(None, pl.Int32))
+    gone = {key: pl.lit(None, kernels.schema[key]) for key in ("step", "launch", "operator")}
+    device = kernels.with_columns(**gone)
     return replace(trace, host=trace.host.clear(), steps=trace.steps.clear(), device=device)
 
 

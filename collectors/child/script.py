@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import gradients, machine_torch, ranks, unchanged
-from .graphs import Captures, in_a_line
+from .graphs import MOST_CAPTURES, Captures, in_a_line
 from .marks import Marks, Pauses, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
@@ -346,8 +346,8 @@ class Recorder:
         while number < warmup:
             yield
             # a server captures a graph for each batch size before it serves: steps between captures are no steady ones
-            number = number + 1 if self._captures.seen == captured else 1
-            captured = self._captures.seen
+            anew = captured < self._captures.seen <= MOST_CAPTURES
+            number, captured = 1 if anew else number + 1, self._captures.seen
             self._progress.say("warm-up", number, warmup)
         self._captures.end()
         # asked only now: before its first step a program may not have used the GPU yet

@@ -484,7 +484,8 @@ S32 = Rule(
     backward pass, kernels of 20 µs or more that have all ended when their launch returns, new tensors that are filled,
     convolutions that wait for events, by which cuDNN times its algorithms, and operators whose first call with a shape
     takes five times as long as the next with it, in each step after the first: a plan is made, or something compiled.
-    What torch.compile compiles or tries within steps it names itself (``dynamo_timed``).
+    What torch.compile compiles or tries within steps it names itself (``dynamo_timed``); where it broke graphs and what
+    it compiled again run.json says of the whole process (``compiled``), without a gain.
     The gain is how much earlier the steps end in a replay without what the mode does; of a tracer of Python, without
     all of Python's own time. The collector's
     is measured: of steps that wait for the GPU only as far as they are longer than the others. What no recording shows

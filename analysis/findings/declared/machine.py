@@ -45,9 +45,10 @@ T2 = Rule(
     The GPU's clock changed while the steps were recorded.
 
     Either the clocks sampled under load scatter (only samples during the recording count if there are at least three),
-    or the same kernels, with the same grid and block, change from the first step to the last. They get faster while the
-    governor is still raising the clock, and slower as heat, power or another program takes speed away. A change of
-    speed changes nearly all kernels, so the median of their changes counts, weighted by their time.
+    or the same kernels, with the same grid, block and shapes of their operator, change from the first step to the last.
+    They get faster while the governor is still raising the clock, and slower as heat, power or another program takes
+    speed away. A change of speed changes nearly all kernels, so the median of their changes counts, weighted by their
+    time.
 
     Without steps the first and the last third of the recording are compared, and kernels that hold half of their kernel
     time must change. The same kernel may then have done other work, so that it is never critical.""",

@@ -139,7 +139,7 @@ def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     if len(steps) < 3:
         return None, 0
     key = ["name", "grid", "block", "shapes"]
-    shapes = facts.sel.recorded.trace.host["input_shapes"]
+    shapes = facts.trace.host["input_shapes"]
     rows = rows.with_columns(shapes=shapes.gather(rows["operator"].cast(pl.Int64)))
     rows = rows.filter(pl.col("step").is_in([steps[0], steps[-1]]) & (pl.col("duration") >= least_ns))
     names = rows["name"].cast(pl.String)
