@@ -406,15 +406,16 @@ V31 = Rule(
     needs=("manifest",),
     advice="Put the run.json that was written with this recording beside it, or none.",
     explanation="""
-    What `tracetui profile` says of a run is held against the recording beside it: the GPU's name, compute capability,
-    SMs and memory (by 5 %); whether it trained, against backward passes; the number of profiled steps, of which the
-    recording may be a part; the sum of the steps under the profiler against that of the recorded ones, where there are
-    as many; the type of a known model against that of the matrix products; a step without the profiler against what the
-    busiest stream of the GPU works in a recorded one, collectives left out, and against the time in which the host gave
-    out its work, with all GPU work of a recorded one. A range is not synchronised: 2 % and 1 ms for each step are
-    allowed. A step can't be shorter than its GPU work; a fifth is left for other clocks and the recording's own cost.
+    What `tracetui profile` says of a run is held against the recording beside it: the GPU's name, compute
+    capability, SMs and memory (by 5 %); whether it trained, against backward passes; the number of profiled steps,
+    of which the recording may be a part but not without any; the sum of the steps under the profiler against that
+    of the recorded ones, where there are as many; the type of a known model against that of the matrix products; a
+    step without the profiler against what the busiest stream of the GPU works in a recorded one, collectives left
+    out, and against the time in which the host gave out its work, with all GPU work of a recorded one. A range is
+    not synchronised: 2 % and 1 ms for each step are allowed. A step can't be shorter than its GPU work; a fifth is
+    left for other clocks and the recording's own cost.
 
-    Of a file that contradicts the recording, no step and no setting of the measurement is used.""",
+    Of a file that contradicts the recording, no step, no setting and nothing of the program is used.""",
 )
 V25 = Rule(
     "V25",
