@@ -43,7 +43,7 @@ def dies(task: Task) -> Outcome:
 def waits(task: Task) -> Outcome:
     """Stands in for `worker.work`: one of the ranks ends only when there is a file ``go`` beside its recording."""
     if task.rank == KILLED:
-        for _ in range(300):
+        for _ in range(3000):
             if Path(task.path).with_name("go").exists():
                 break
             time.sleep(0.1)
