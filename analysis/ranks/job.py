@@ -227,7 +227,7 @@ def _with_groups_from(first: int, one: RankSummary) -> RankSummary:
     return replace(one, groups=groups)
 
 
-LEAST_ALIKE = 5
+LEAST_ALIKE = 16
 """So many calls don't begin and end in the same nanoseconds on two ranks."""
 
 
