@@ -227,14 +227,10 @@ def _with_groups_from(first: int, one: RankSummary) -> RankSummary:
     return replace(one, groups=groups)
 
 
-LEAST_ALIKE = 16
-"""So many calls don't begin and end in the same nanoseconds on two ranks."""
-
-
 def _copies(chosen: Mapping[int, RankSummary]) -> dict[int, int]:
     """The ranks whose steps and collectives are those of a lower one, to the nanosecond.
 
-    None where half of the ranks are: such times are made up, and that they are alike tells nothing. Nor do a few calls.
+    None where a third of the ranks are: such times are made up, and that they are alike tells nothing.
     """
     alike: dict[bytes, list[int]] = {}
     for rank in sorted(chosen):
@@ -244,9 +240,9 @@ def _copies(chosen: Mapping[int, RankSummary]) -> dict[int, int]:
         firsts: dict[bytes, int] = {}
         for rank in ranks if begins and len(ranks) > 1 else ():
             called = _moments(chosen[rank].collectives)
-            if chosen[rank].collectives.height >= LEAST_ALIKE and firsts.setdefault(called, rank) != rank:
+            if called and firsts.setdefault(called, rank) != rank:
                 copies[rank] = firsts[called]
-    return copies if 2 * len(copies) < len(chosen) else {}
+    return copies if 3 * len(copies) < len(chosen) else {}
 
 
 def _moments(rows: pl.DataFrame) -> bytes:
