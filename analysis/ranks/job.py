@@ -228,7 +228,10 @@ def _with_groups_from(first: int, one: RankSummary) -> RankSummary:
 
 
 def _copies(chosen: Mapping[int, RankSummary]) -> dict[int, int]:
-    """The ranks whose steps and collectives are those of a lower one, to the nanosecond."""
+    """The ranks whose steps and collectives are those of a lower one, to the nanosecond.
+
+    None where a third of the ranks are: such times are made up, and that they are alike tells nothing.
+    """
     alike: dict[bytes, list[int]] = {}
     for rank in sorted(chosen):
         alike.setdefault(_moments(chosen[rank].steps), []).append(rank)
@@ -239,7 +242,7 @@ def _copies(chosen: Mapping[int, RankSummary]) -> dict[int, int]:
             called = _moments(chosen[rank].collectives)
             if called and firsts.setdefault(called, rank) != rank:
                 copies[rank] = firsts[called]
-    return copies
+    return copies if 3 * len(copies) < len(chosen) else {}
 
 
 def _moments(rows: pl.DataFrame) -> bytes:
