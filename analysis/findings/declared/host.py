@@ -339,8 +339,9 @@ S34 = Rule(
     A training step spends long in a function of the program of which nothing is learned.
 
     Named is the outermost function of the program whose calls launch GPU work (or, without a GPU, run operators), none
-    of which has a backward pass, is one, or is the optimizer's: metrics, statistics, masks, an encoder that is frozen, augmentation. Not every step may
-    need that anew, so the gain, of a replay without these calls and what they launch, is an upper end.""",
+    of which has a backward pass, is one, or is the optimizer's: metrics, statistics, masks, an encoder that is frozen,
+    augmentation. Not every step may need that anew, so the gain, of a replay without these calls and what they launch,
+    is an upper end.""",
 )
 
 S35 = Rule(

@@ -103,7 +103,8 @@ def _without_gradient(facts: Facts, function: Bools) -> Ints:
     begins, ends = (step_at(facts.sel.steps, at) for at in (start, start + host["duration"].to_numpy()[rows]))
     # of a call that the recording cuts, what learns from it may be missing
     rows = rows[begins.eq_missing(ends).to_numpy()]
-    return rows[~spare[nearest(parent, function, parent[rows])]]
+    outermost: Ints = rows[~spare[nearest(parent, function, parent[rows])]]
+    return outermost
 
 
 @looks_for(S35)

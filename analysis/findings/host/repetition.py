@@ -350,7 +350,7 @@ def _spare_parts(facts: Facts) -> dict[str, tuple[float, float]]:
 
     def inside(what: Bools) -> NDArray[np.float64]:
         chosen = what[rows]
-        return np.bincount(above[chosen], duration[rows[chosen]], host.height)
+        return np.bincount(above[chosen], duration[rows[chosen]], host.height).astype(np.float64)
 
     own = frames.own & function
     spent = pl.DataFrame(
