@@ -104,6 +104,12 @@ AMONG_THREE = (
     ("metric_learning", "F24", ("1,536 × 1,536 × 512", "metric_learning.py(36): pairwise_sq_distances")),
     ("tabular", "S28", ("Do it less often, or beside the steps: ", "rows_forever, at tabular.py:77")),
     ("batches", "S39", ("Do less in Reader.take, batches.py:15: 68.2 %", "batches.py(11): take, line 15, 32.91 ms")),
+    ("knn", "S35", ("Compute once knn.py:11, neighbours", "knn.py(11): neighbours, in Net, aten::topk")),
+    (
+        "churn",
+        "S34",
+        ("Do churn.py(51): after_step less often", "churn.py(33): forward, line 34, in Net/Sequential/Linear"),
+    ),
     (
         "watchdog",
         "S33",

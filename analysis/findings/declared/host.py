@@ -326,7 +326,7 @@ S29 = Rule(
 S34 = Rule(
     "S34",
     "No gradient flows through it",
-    needs=("timeline", "gpu", "frames"),
+    needs=("timeline", "frames"),
     rests_on=("gpu", "host", "whole"),
     thresholds={"share_percent": chosen(8, "%", "what the step would be shorter without it")},
     advice="Compute once what stays the same, and metrics in every n-th step only.",
@@ -334,12 +334,14 @@ S34 = Rule(
     compared="from {share_percent} of the step on",
     several=True,
     general=True,
+    part_of=("S29", "S35"),
     explanation="""
     A training step spends long in a function of the program of which nothing is learned.
 
-    Named is the outermost function of the program whose calls launch GPU work, none of which has a backward pass, is
-    one, or is the optimizer's: metrics, statistics, masks, an encoder that is frozen, augmentation. Not every step may
-    need that anew, so the gain, of a replay without these calls and what they launch, is an upper end.""",
+    Named is the outermost function of the program whose calls launch GPU work (or, without a GPU, run operators), none
+    of which has a backward pass, is one, or is the optimizer's: metrics, statistics, masks, an encoder that is frozen,
+    augmentation. Not every step may need that anew, so the gain, of a replay without these calls and what they launch,
+    is an upper end.""",
 )
 
 S35 = Rule(

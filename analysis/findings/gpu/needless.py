@@ -43,7 +43,7 @@ MOSTLY = 0.5
 @looks_for(S34)
 def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
     host = facts.trace.host
-    if facts.host_model is None or not host["forward"].count():
+    if (facts.host_model is None and not facts.is_without_gpu) or not host["forward"].count():
         return
     function = own_frames(facts.trace).own & of_kinds(host["kind"], "python")
     function &= ~names.matching(host["name"], lambda name: bool(PART.search(name)))
@@ -76,12 +76,18 @@ def _gpu_work(name: str, facts: Facts, bound: Gain) -> tuple[Evidence, ...]:
 
 
 def _without_gradient(facts: Facts, function: Bools) -> Ints:
-    """The outermost calls of these functions that launch work, all of it neither learned from nor the optimizer's."""
+    """The outermost calls of these functions that launch work, all of it neither learned from nor the optimizer's.
+
+    Without a GPU work is what operators do.
+    """
     host, parent = facts.trace.host, parents_of(facts.trace.host)
     backward = row_ids(host["forward"])
     learned = backward >= 0
     learned[backward[learned]] = True
     launch = row_ids(facts.launches["launch"])
+    if facts.is_without_gpu:
+        launch = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
+        learned |= names.matching(host["name"], lambda name: name.startswith("Optimizer."))
     needed = nearest(parent, learned, launch) >= 0
     if (optimizer := kernel_kinds.optimizer(facts)) is not None:
         needed[optimizer.kernels] = True
@@ -93,7 +99,12 @@ def _without_gradient(facts: Facts, function: Bools) -> Ints:
     spare = holds & ~keeps
     spare[NONE] = False
     rows = np.flatnonzero(spare[:-1] & scope_mask(facts.sel))
-    return rows[~spare[nearest(parent, function, parent[rows])]]
+    start = host["start"].to_numpy()[rows]
+    begins, ends = (step_at(facts.sel.steps, at) for at in (start, start + host["duration"].to_numpy()[rows]))
+    # of a call that the recording cuts, what learns from it may be missing
+    rows = rows[begins.eq_missing(ends).to_numpy()]
+    outermost: Ints = rows[~spare[nearest(parent, function, parent[rows])]]
+    return outermost
 
 
 @looks_for(S35)
