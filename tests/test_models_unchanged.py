@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators are compared inside torch")
 
-from tracetui.collectors.child import gradients, spare, unchanged  # noqa: E402
+from tracetui.collectors.child import spare, unchanged  # noqa: E402
 
 WORDS = torch.randn(4, 8)
 FROZEN, LEARNED = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
@@ -143,17 +143,17 @@ def test_modules_with_gradients_that_no_optimizer_holds_are_told_by_a_class_that
     net = Trained()
     kept = torch.optim.SGD([*net.head.parameters(), *net.second.parameters()], 0.1)
     net(torch.randn(3, 4)).sum().backward()
-    found = gradients.unheld()
+    found = spare.unheld()
     assert found is not None
     assert "Backbone" in found["classes"]
     assert "Part" not in found["classes"], "one of them is trained"
     assert found["parameters"] >= 4
     assert found["bytes"] >= 2 * 20 * 4
     other = torch.optim.SGD([*net.backbone.parameters(), *net.first.parameters()], 0.1)
-    assert "Backbone" not in (gradients.unheld() or {"classes": ()})["classes"]
+    assert "Backbone" not in (spare.unheld() or {"classes": ()})["classes"]
     del kept, other
     gc.collect()
-    assert "Backbone" not in (gradients.unheld() or {"classes": ()})["classes"], "the optimizer has its own copies"
+    assert "Backbone" not in (spare.unheld() or {"classes": ()})["classes"], "the optimizer has its own copies"
 
 
 class Net(torch.nn.Module):  # type: ignore[misc,name-defined]

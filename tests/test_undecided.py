@@ -18,10 +18,10 @@ UNTOLD = {
     # name: the reason, words of it in the verdict, and words of what helps; none where no other recording would
     "ranks4/fsdp/rich/rank1.pt.trace.json.gz": (
         "recording_cost",
-        "than for other ranks, but this",
+        "than for other ranks: a step takes 72.35 ms as recorded",
         "ten steps",
     ),
-    "nsys/gpt_small_ctx256.sqlite.gz": ("recording_cost", "18.53 ms to 33.50 ms by what recording added", "Time"),
+    "nsys/gpt_small_ctx256.sqlite.gz": ("recording_cost", "18.53 ms to 33.50 ms, by what recording added", "Time"),
     "chrome/hta_trace_diff/control.json.gz": ("recording_cost", "misses 3 of 5 steps by more than 3 %, by 2.9", "ten"),
     "public/tl_sglang_decode.json.gz": ("unexplained", "takes 10.44 ms instead of 473.7 ms", "Record all GPUs"),
     "jax/h200.trace.json.gz": ("jax", "does not record the host between launches", "nsys profile"),

@@ -131,6 +131,7 @@ def peak_fragmentation(sel: Selection, at: Peak | None) -> float | None:
     if at is None or not at.reserved:
         return None
     memory = sel.trace.memory.with_row_index("row").filter(of_memory(at.device_type, at.device))
+    memory = memory.drop_nulls(["address", "bytes"])  # of a damaged snapshot, whose sums differ then
     held = dict(memory.filter(pl.col("action") == "segment").select("address", "bytes").iter_rows())
     since = memory.filter((pl.col("row") > at.row) & pl.col("action").cast(pl.String).str.starts_with("segment_"))
     for action, address, size in reversed(since.select("action", "address", "bytes").rows()):

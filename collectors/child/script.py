@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import gradients, machine_torch, ranks, unchanged
+from . import machine_torch, ranks, unchanged
 from .graphs import MOST_CAPTURES, Captures, in_a_line
 from .marks import Marks, Pauses, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
 from .sampling import Sampling
-from .spare import Spare
+from .spare import Spare, unheld
 from .turns import LEAST_STEPS, Turns
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ class Recorder:
         if self._spec["tool"] == TIMES:
             yield from self._take_turn(device)
         if self._repeated is None:
-            self._unheld = machine_torch.quietly(gradients.unheld)
+            self._unheld = machine_torch.quietly(unheld)
         if device == "cpu":
             yield from self._record(device)
             yield from self._time(device)
