@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,6 +15,7 @@ from sample_runs import DATA, OUTSIDE
 from tracetui.app.cli import main as cli
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.replays import AMBIGUOUS
+from tracetui.parsers.runs.opening import ATTACHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -282,6 +284,21 @@ def test_the_driver_s_names_of_captured_kernels_prove_each_replay():
     assert found is not None
     assert (found.launches, found.pieces, found.kernels, found.matched, found.by_order) == (18, 6, 162, 162, 0)
     assert found.named_ns == found.ns
+
+
+@pytest.mark.parametrize(
+    ("recording", "step_of", "said"),
+    [("graphed_train", "Net.forward()", 3), ("graphed_train", None, 0), ("decode_captured", "Net.forward()", 0)],
+)
+def test_clean_steps_after_captures_had_cupti_attached(recording, step_of, said, tmp_path):
+    """A model's capture is recorded after its clean steps, and so is one within the recording."""
+    for file in (DATA / recording).glob("*.gz"):
+        (tmp_path / file.name).symlink_to(file)
+    measured = {"tool": "torch", "clean_step_ns": [25_000_000] * 3, "step_of": step_of}
+    (tmp_path / "run.json").write_text(json.dumps({"schema": "tracetui.run/1", "measurement": measured}))
+    trace = opened(tmp_path)
+    assert len(trace.clean_step_ns) == 3
+    assert sum(note.count for note in trace.notes if note.reason == ATTACHED) == said
 
 
 def test_a_graph_is_handed_over_at_the_end_of_its_launch():

@@ -313,6 +313,10 @@ def _open_some(
     raise problems[-1]
 
 
+ATTACHED = "clean step without CUPTI, attached since graphs were captured (TRACETUI_CAPTURES=0 leaves captures out)"
+"""What clean steps are not where captures were recorded before them."""
+
+
 def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightPass | None) -> Trace:
     """The trace with what its run says of the program without a profiler."""
     if not trace.has_timeline:
@@ -320,7 +324,12 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     light = light_pass.read if light_pass is not None and trace.info.recorded_pass == RICH else None
     own = manifest is not None and claims.device_apart(manifest, trace) is None
     clean = manifest.clean_steps(trace.info.rank) if manifest and own else trace.clean_step_ns
-    return replace(trace, clean_step_ns=clean, light=light)
+    notes = trace.notes
+    beside = set(trace.replays.files) - {trace.source.path.name} if trace.replays else ()
+    # a program's captures come before its clean steps, those of a model that tracetui runs after them
+    if manifest and own and clean and beside and manifest.measurement.step_of:
+        notes = (*notes, Note("missing", ATTACHED, len(clean), ""))
+    return replace(trace, clean_step_ns=clean, light=light, notes=notes)
 
 
 def _with_board(traces: list[Trace]) -> Iterator[Trace]:
