@@ -287,15 +287,15 @@ def test_the_driver_s_names_of_captured_kernels_prove_each_replay():
 
 
 @pytest.mark.parametrize(
-    ("recording", "step_of", "said"),
-    [("graphed_train", "Net.forward()", 3), ("graphed_train", None, 0), ("decode_captured", "Net.forward()", 0)],
+    ("recording", "family", "said"),
+    [("graphed_train", None, 3), ("graphed_train", "gpt", 0), ("decode_captured", None, 0)],
 )
-def test_clean_steps_after_captures_had_cupti_attached(recording, step_of, said, tmp_path):
+def test_clean_steps_after_captures_had_cupti_attached(recording, family, said, tmp_path):
     """A model's capture is recorded after its clean steps, and so is one within the recording."""
     for file in (DATA / recording).glob("*.gz"):
         (tmp_path / file.name).symlink_to(file)
-    measured = {"tool": "torch", "clean_step_ns": [25_000_000] * 3, "step_of": step_of}
-    (tmp_path / "run.json").write_text(json.dumps({"schema": "tracetui.run/1", "measurement": measured}))
+    told = {"workload": {"family": family}, "measurement": {"tool": "torch", "clean_step_ns": [25_000_000] * 3}}
+    (tmp_path / "run.json").write_text(json.dumps({"schema": "tracetui.run/1", **told}))
     trace = opened(tmp_path)
     assert len(trace.clean_step_ns) == 3
     assert sum(note.count for note in trace.notes if note.reason == ATTACHED) == said

@@ -327,7 +327,7 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     notes = trace.notes
     beside = set(trace.replays.files) - {trace.source.path.name} if trace.replays else ()
     # a program's captures come before its clean steps, those of a model that tracetui runs after them
-    if manifest and own and clean and beside and manifest.measurement.step_of:
+    if manifest and own and clean and beside and manifest.workload.family is None:
         notes = (*notes, Note("missing", ATTACHED, len(clean), ""))
     return replace(trace, clean_step_ns=clean, light=light, notes=notes)
 
