@@ -235,7 +235,8 @@ def _numbered_steps(host: Columns) -> pl.DataFrame:
 def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Columns) -> Ints:
     """The operator in which the forward/backward flow started that ends in each operator; -1 without a flow.
 
-    The autograd engine's task around a backward operator gets the same forward operator.
+    The autograd engine's task around a backward operator gets the same forward operator, and so do its other tasks of
+    that name and sequence number: a graph that several backward passes go through has flows to one of them.
     """
     forward = np.full(host["start"].size, NONE, np.int64)
     lane = _thread_lanes(threads, flows["process"], flows["thread"])
@@ -252,6 +253,13 @@ def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Co
     backward, around = backward[around >= 0], around[around >= 0]
     inside = categories.matching(host["name"][around], TASK)
     forward[around[inside]] = forward[backward[inside]]
+    tasks = np.flatnonzero(categories.matching(host["name"], TASK) & (host["sequence"] != NULL))
+    if (forward[tasks] < 0).any():
+        found = pl.DataFrame({"name": host["name"][tasks], "number": host["sequence"][tasks], "of": forward[tasks]})
+        known = pl.col("of").replace(NONE, None)
+        # threads count apart: what two of them gave tells nothing
+        one = pl.when(known.drop_nulls().n_unique().over("name", "number") == 1).then(known.max().over("name", "number"))
+        forward[tasks] = found.select(pl.coalesce(known, one).fill_null(NONE)).to_series().to_numpy()
     return forward
 
 

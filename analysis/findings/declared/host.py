@@ -428,19 +428,26 @@ S38 = Rule(
 
 S30 = Rule(
     "S30",
-    "Activations are computed twice",
-    needs=("timeline", "gpu", "modules"),
+    "A forward or backward pass is computed twice",
+    needs=("timeline", "gpu", "operators"),
     rests_on=("gpu", "host", "whole"),
     thresholds={"share_percent": chosen(5, "%", "what the step would be shorter without it")},
-    advice="Keep the activations where memory allows it: checkpoint fewer layers, or none.",
-    source="torch.utils.checkpoint's documentation",
+    advice="Keep activations where memory allows it: checkpoint fewer layers, or none; call backward once per step.",
+    source="torch.utils.checkpoint's documentation, and PyTorch's notes on autograd mechanics",
     compared="above {share_percent} of the step",
+    several=True,
     explanation="""
-    Modules run forward again inside the backward pass, as activation checkpointing has it.
+    Modules run forward again inside the backward pass, as activation checkpointing has it; or several backward passes
+    go through the same operators.
 
     That saves memory and costs a second forward pass. Seen are calls of modules within an operator of the backward pass
     that are no part of a backward operator themselves. The gain is how much earlier the steps end in a replay without
-    these calls and the GPU work that they launch.""",
+    these calls and the GPU work that they launch.
+
+    A forward operator whose gradient is computed several times was kept (retain_graph) and walked by several backward
+    passes: of several losses, or of a loss that was not meant to train it. Passes that are differentiated themselves
+    (create_graph) don't count. The gain, of a replay without all but the last of them, is an upper end, since some
+    programs need their gradients apart.""",
 )
 
 S31 = Rule(

@@ -193,6 +193,16 @@ MODES: tuple[Mode, ...] = (
         shows=True,
     ),
     Mode(
+        lambda _: None,
+        "saved tensors kept on the CPU",
+        "Leave out save_on_cpu: what the backward pass needs is copied to the CPU and back",
+        "Leave out torch.autograd.graph.save_on_cpu, or offloading of activations, where memory allows it; else offload"
+        " fewer layers, in pinned memory and beside the computation, or checkpoint them.",
+        lambda facts: _calls(facts, r"torch/autograd/graph\.py\(\d+\): (pack_to|unpack_from)_cpu$"),
+        shows=True,
+        needless=False,
+    ),
+    Mode(
         lambda run: run.workload.modes.launch_blocking,
         "CUDA_LAUNCH_BLOCKING",
         "Unset CUDA_LAUNCH_BLOCKING: each launch waits until its kernel ends",

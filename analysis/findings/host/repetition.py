@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tracetui.analysis import host_lines
 from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import FRAME, PART, Place, call_name, own_frames
+from tracetui.analysis.attribution.place import FRAME, PART, Place, call_name, grouped, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.own_code import COMPILED
@@ -23,6 +23,7 @@ from tracetui.analysis.findings.core.finding import Abstention, Evidence, Findin
 from tracetui.analysis.findings.core.where import host_path
 from tracetui.analysis.findings.declared.host import S29, S30, S39
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
+from tracetui.analysis.sampled_calls import located
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
 
@@ -369,14 +370,64 @@ def _spare_parts(facts: Facts) -> dict[str, tuple[float, float]]:
 
 
 @looks_for(S30)
-def computed_twice(facts: Facts, limits: Limits) -> Finding | None:
+def computed_twice(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    if facts.host_model is not None:
+        yield from filter(None, (_forward_again(facts, limits), _backward_again(facts, limits)))
+
+
+def _backward_again(facts: Facts, limits: Limits) -> Finding | None:
+    """Of what a backward pass went through several times, all passes but the last."""
+    host = facts.trace.host
+    forward, parent = row_ids(host["forward"]), parents_of(host)
+    rows = np.flatnonzero((forward >= 0) & scope_mask(facts.sel))
+    rows = rows[nearest(parent, forward >= 0, parent[rows]) < 0]
+    # what a gradient is taken of again, as create_graph has it, is another pass through the same
+    differentiated = np.zeros(host.height, np.bool_)
+    differentiated[forward[forward >= 0]] = True
+    holding = nearest(parent, np.isin(np.arange(host.height), rows), np.flatnonzero(differentiated))
+    rows = rows[~np.isin(rows, holding)]
+    tasks = pl.DataFrame({"row": rows, "of": forward[rows]}).sort("row")
+    tasks = tasks.with_columns(number=pl.int_range(pl.len()).over("of"), passes=pl.len().over("of"))
+    again = tasks.filter(pl.col("number") < pl.col("passes") - 1)
+    if not again.height:
+        return None
+    bound = gain.of_host_rows(facts, np.isin(np.arange(host.height), again["row"].to_numpy()))
+    # gradients that are needed one by one stay apart
+    bound = replace(bound, least_ns=0.0, sure_percent=0.0)
+    if (bound.ceiling_percent or 0.0) < limits.share_percent:
+        return None
+    passes = round(float(again["passes"].median() or 0))
+    is_module = of_kinds(host["kind"], "module")
+    above = nearest(parent, is_module, again["of"].to_numpy())
+    within = [call_name(name) for name in host["name"].gather(above[above >= 0]).cast(pl.String).mode().sort()[:1]]
+    through = f" through {within[0]}" if within else ""
+    finding = bound.finding(
+        f"Call backward once: {passes} backward passes go{through} again, of the same forward pass",
+        (
+            Evidence("backward operators run again", facts.per_step(again.height), "", Query("operators")),
+            Evidence("that ran once", facts.per_step(tasks.filter(pl.col("passes") == 1).height), ""),
+        ),
+        f"with the last of these passes alone: {bound.why}",
+        advice="Add the losses up, each with its weight, and call backward() once, without retain_graph. Where a loss"
+        " is not meant to train what is before it (a discriminator's): detach() its input. Gradients of several outputs:"
+        " torch.autograd.grad with is_grads_batched=True.",
+    )
+    start, taken = (host[name].to_numpy() for name in ("start", "duration"))
+    called = np.flatnonzero(names.matching(host["name"], lambda name: bool(re.search(_BACKWARD, name))))
+    of_call = np.searchsorted(start[called], start[again["row"].to_numpy()], "right") - 1
+    called = called[np.unique(of_call[of_call >= 0])]
+    where = grouped(located(facts.trace, called), taken[called], facts.step_count, on_gpu=False)
+    return dataclasses.replace(finding, where=tuple(where)) if where else finding
+
+
+def _forward_again(facts: Facts, limits: Limits) -> Finding | None:
     host = facts.trace.host
     parent, is_module = parents_of(host), of_kinds(host["kind"], "module")
     above, inside = np.append(parent, NONE), np.zeros(host.height, np.bool_)
     rows = np.flatnonzero(is_module & scope_mask(facts.sel))
     again = rows[_in_backward(host, rows)]
     outermost = again[nearest(parent, is_module, above[again]) < 0]
-    if not outermost.size or facts.host_model is None:
+    if not outermost.size:
         return None
     inside[outermost] = True
     work = np.flatnonzero(nearest(parent, inside, row_ids(facts.trace.device["launch"])) >= 0)
@@ -384,7 +435,8 @@ def computed_twice(facts: Facts, limits: Limits) -> Finding | None:
     end = start + host["duration"].to_numpy()[outermost]
     own = intervals.union(start, end)
     most = intervals.union(*(np.concatenate(both) for both in zip(own, _checkpointing(facts), strict=True)))
-    bound = gain.of_the_step(gain.of_calls(facts, *most, work), facts.host_model)
+    bound = gain.of_calls(facts, *most, work)
+    bound = bound if facts.host_model is None else gain.of_the_step(bound, facts.host_model)
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
     name = call_name(str(host["name"].gather(outermost).cast(pl.String).mode().sort()[0]))
