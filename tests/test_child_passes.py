@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -169,10 +170,12 @@ def test_clean_steps_belong_to_the_tool_that_loads_nothing_before_them(spec: Cal
 
 PROGRAM = """
 import time
+class Optimizer: pass
+optimizer, other = Optimizer(), Optimizer()
 for number in range({calls}):
     time.sleep(0.001)
     for hook in HOOKS:
-        hook(None)
+        hook(optimizer)
 """
 
 
@@ -311,6 +314,67 @@ def test_steps_that_become_part_of_a_graph_are_no_steps(
     made = run_program(spec(command=("python", "x.py")), fake, 40, tmp_path, monkeypatch)
     assert "it called no optimizer.step()" in made["error"]
     assert "synchronize" not in fake.done[:-1]  # waiting would end the capture
+
+
+def test_the_first_optimizer_ends_the_steps_while_it_is_called(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(program: str, calls: int) -> str:
+        asked = spec(command=("python", "train.py"))
+        line: str = run_program(asked, FakeTorch(monkeypatch), calls, tmp_path, monkeypatch, program)["skipped"][0]
+        return line.partition(":")[0]
+
+    both = PROGRAM.replace("        hook(optimizer)", "        hook(optimizer)\n        hook(other)")
+    assert told(both, 20) == "the program ended early, after 20 optimizer steps"
+    stages = PROGRAM.replace("hook(optimizer)", "hook(optimizer if number < 5 else other)")
+    assert told(stages, 5 + script.MOST_OTHERS + 12) == "the program ended early, after 17 optimizer steps"
+
+
+REPLAYED = PROGRAM + """
+TORCH.cuda.is_current_stream_capturing = lambda: True
+for hook in HOOKS[:-1]:
+    hook(optimizer)
+TORCH.cuda.is_current_stream_capturing = lambda: False
+graph, inner = TORCH.cuda.CUDAGraph(), TORCH.cuda.CUDAGraph()
+for number in range(40):
+    time.sleep(0.002)
+    graph.replay()
+    inner.replay()
+"""
+
+
+@pytest.mark.parametrize("before", [2, 9, 20, 26, 60], ids=["warm-up", "clean", "light", "rich", "done"])
+def test_replays_are_the_steps_once_the_optimizer_is_in_a_graph(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """However far the recording of the steps before came: they were a warm-up of the capture."""
+    fake = FakeTorch(monkeypatch)
+    torch = sys.modules["torch"]
+    torch.cuda.CUDAGraph = type("CUDAGraph", (), {each: lambda *_: None for each in GRAPH})
+    monkeypatch.setattr(builtins, "TORCH", torch, raising=False)
+    asked = spec(command=("python", "train.py"))
+    result = run_program(asked, fake, before, tmp_path, monkeypatch, REPLAYED)
+    made = result["measurement"]
+    assert (made["step_of"], "error" in result, result["skipped"]) == ("CUDAGraph.replay()", False, [])
+    assert [one["steps"] for one in made["passes"]] == [10, 3]
+    assert len(made["clean_step_ns"]) == 10
+    # the eager steps took half as long
+    assert min(made["clean_host_ns"]) > 1_900_000
+    assert result["notes"][0].startswith("steps are the replays of a CUDA graph")
+
+
+def test_replays_are_the_steps_of_a_program_that_has_no_others(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeTorch(monkeypatch)
+    torch = sys.modules["torch"]
+    torch.cuda.CUDAGraph = type("CUDAGraph", (), {each: lambda *_: None for each in GRAPH})
+    monkeypatch.setattr(builtins, "TORCH", torch, raising=False)
+    result = run_program(spec(command=("python", "x.py")), fake, 0, tmp_path, monkeypatch, REPLAYED)
+    assert [one["steps"] for one in result["measurement"]["passes"]] == [10, 3]
+
+
+GRAPH = ("replay", "capture_begin", "capture_end")
 
 
 def test_a_stretch_of_time_has_no_clean_steps_and_says_so(

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from .progress import Progress
 
+MOST_OTHERS = 100
+"""Calls of other optimizers after which the one whose calls ended the steps is taken to be done with."""
 LEARNED_FROM = 8
 """Calls of outermost modules that are looked at: an encoder may come once, and its decoder for each token."""
 MOST_WATCHED = 256
@@ -230,8 +233,8 @@ TIMES = "prove"
 class Recorder:
     """Times and records the steps of somebody else's program, which does not know it.
 
-    The calls of the optimizer are the ends of steps, or those of the module that a program without one repeats. On a
-    GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are recorded
+    The calls of the first optimizer are the ends of steps, or those of the module that a program without one repeats,
+    or, once a step is part of a CUDA graph, its replays. On a GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are recorded
     lightly, and `steps` with everything. On the CPU, where no profiler stays loaded, `steps` are recorded after the
     warm-up, so that short programs are too, and then `clean_steps` timed. What steps are left are sampled: how many a
     program has is not known, and recordings come first.
@@ -247,6 +250,10 @@ class Recorder:
         self._plan: Iterator[None] | None = None
         self._watch: Watch | None = None
         self._repeated: str | None = None
+        self._optimizer: Callable[[], Any] = lambda: None
+        self._others = 0
+        self._replayed: Any = None
+        self._has_captured = False
         self._by_hand = False
         self._profiler: Any | None = None
         self._light: LightPass | None = None
@@ -281,13 +288,68 @@ class Recorder:
         except ImportError as error:
             raise Refused("this torch has no hooks for steps; give a stretch of time: --window DELAY+LENGTH") from error
         self._begin_plan()
-        register_optimizer_step_post_hook(lambda *_: self._optimized())
+        register_optimizer_step_post_hook(lambda optimizer, *_: self._optimized(optimizer))
+        self._look_at_replays()
 
-    def _optimized(self) -> None:
+    def _optimized(self, optimizer: Any) -> None:
         if self._watch is not None:
             self._watch.stop()
-        if self._repeated is None:
+        if self._repeated is not None or self._replayed is not None:
+            return
+        ends = self._optimizer()
+        # one may have been for a stage that is over
+        self._others = 0 if optimizer is ends else self._others + 1
+        if ends is None or self._others > MOST_OTHERS:
+            self._optimizer, self._others, ends = weakref.ref(optimizer), 0, optimizer
+        if optimizer is ends:
+            self._has_captured |= self._is_capturing()
             self._stepped()
+
+    def _look_at_replays(self) -> None:
+        """Has replays of a CUDA graph end steps where the program captured its optimizer's step, or has no other."""
+        import torch
+
+        kind = getattr(torch.cuda, "CUDAGraph", None)
+        if kind is None or self._spec.get("rank") is not None:
+            return
+        replay, replays = kind.replay, [0]
+
+        @functools.wraps(replay)
+        def replayed(graph: Any) -> Any:
+            result = replay(graph)
+            if threading.current_thread() is threading.main_thread() and self._repeated is None:
+                replays[0] += 1
+                alone = not self._calls and replays[0] >= LEARNED_FROM
+                if self._replayed is None and (self._has_captured or alone):
+                    self._begin_again(graph)
+                elif graph is self._replayed:
+                    self._stepped()
+            return result
+
+        kind.replay = replayed
+
+    def _begin_again(self, graph: Any) -> None:
+        """Drops what was recorded of steps from before the program replayed one as a graph."""
+        self._replayed = graph
+        if self._watch is not None:
+            self._watch.stop()
+        if self._plan is not None:
+            self._plan.close()
+        if self._sampling is not None:
+            self._sampling.end()
+        if self._looked is not None:
+            self._looked.end()
+        light, self._light = self._light, None
+        if light is not None:
+            light.drop()
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            profiler.stop()
+        self._clean = self._rich = Marks("cpu")
+        self._pauses, self._sampling, self._looked, self._passes = Pauses(), None, None, []
+        self._done = self.has_all = False
+        self._plan = self._follow()
+        next(self._plan)
 
     def _follow_module(self, module: Any) -> None:
         self._repeated = type(getattr(module, "_orig_mod", module)).__name__  # of a compiled one its own name
@@ -329,11 +391,8 @@ class Recorder:
     def _stepped(self) -> None:
         if self._plan is None:
             return
-        if self._device() == "cuda":
-            import torch
-
-            if torch.cuda.is_current_stream_capturing():  # the step becomes part of a CUDA graph, and is not run now
-                return
+        if self._is_capturing():  # the step becomes part of a CUDA graph, and is not run now
+            return
         self._calls += 1
         if self._looks and self._outside is not None:
             self._looks = not self._outside.stepped()
@@ -542,6 +601,11 @@ class Recorder:
         self._passes.append(recorded if self._plan is not None else {**recorded, "steps": None})
         self._keep()
 
+    def _is_capturing(self) -> bool:
+        import torch
+
+        return self._device() == "cuda" and torch.cuda.is_current_stream_capturing()
+
     def _device(self) -> str:
         """``cuda`` if the program uses a GPU so far; to ask whether there is one must not make it use one."""
         import torch
@@ -575,11 +639,15 @@ class Recorder:
         """What ends a step, as a program calls it."""
         if self._by_hand:
             return "recording.step()"
+        if self._replayed is not None:
+            return "CUDAGraph.replay()"
         return "optimizer.step()" if self._repeated is None else f"{self._repeated}.forward()"
 
     def notes(self) -> list[str]:
         """What a reader of the steps has to know."""
         told = self._captures.told()
+        if self._replayed is not None:
+            return ["steps are the replays of a CUDA graph, of which the program's steps are part", *told]
         if self._repeated is None:
             return told
         return [f"steps are the calls of {self._repeated}, since the program had no optimizer when it began", *told]
@@ -607,7 +675,7 @@ class Recorder:
             lines.append(self._sampling.cut_short)
         if lines:
             calls = "optimizer steps" if self._repeated is None else f"calls of {self._repeated}"
-            calls = "steps" if self._by_hand else calls
+            calls = "steps" if self._by_hand or self._replayed is not None else calls
             lines[0] = f"the program ended early, after {self._calls} {calls}: {lines[0]}"
         return self._refused + lines
 
