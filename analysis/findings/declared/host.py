@@ -385,21 +385,21 @@ S37 = Rule(
 
 S39 = Rule(
     "S39",
-    "The program's own work in each step of a run without GPU work",
+    "The program's own work in each step",
     needs=("timeline",),
-    rests_on=("host", "whole"),
     thresholds={"share_percent": chosen(20, "%", "of the sampled steps, in one function")},
     advice="Do it once before the steps, in one call for the whole batch, or in a loader's workers, one step ahead.",
     compared="{share_percent} of the sampled steps or more",
     several=True,
-    part_of=("S29",),
+    part_of=("S5", "S29"),
     explanation="""
     A function of the program takes a part of each step that is neither the network's nor the optimizer's.
 
     Samples of the clean program tell the line. Counted is the thread that runs the steps, by the innermost function of
     the program's own code, without a backward pass or an optimizer. Of what is under a module it is Python's own part:
-    the function's samples that are in no library, less the part that the recording has in operators. Programs that use
-    a GPU have S13 and S29, which know what of it the steps wait for. The gain is at most all of that time.""",
+    the function's samples that are in no library, less the part that the recording has in operators. Of steps that
+    wait for the CPU while they use a GPU it is all of a function but the time of its operators, as recorded. The gain
+    is at most all of that time, and what a step takes beyond its GPU work.""",
 )
 
 S38 = Rule(

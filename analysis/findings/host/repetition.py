@@ -275,9 +275,9 @@ def _in_place_of(labels: list[str]) -> str:
 
 @looks_for(S39)
 def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    if not facts.is_without_gpu:
+    model, of, host = facts.host_model, facts.sampled, facts.trace.host
+    if not facts.is_without_gpu and (model is None or gain.gpu_is_limit(facts)):
         return
-    of, host = facts.sampled, facts.trace.host
     if of is None:
         yield Abstention("samples of the program's lines: launch with tracetui profile, with py-spy at hand")
         return
@@ -288,7 +288,7 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
             functions.setdefault(_short(match["file"], match["function"]), []).append((int(match["line"]), name))
 
     def part(frame: Frame, in_module: bool) -> float:
-        return parts.get(_recorded(functions, frame), (1.0, 0.0))[in_module]
+        return 1.0 if model is not None else parts.get(_recorded(functions, frame), _UNKNOWN)[in_module]
 
     for lines in host_lines.own_work(of, part):
         known = of.spent(lines.total())
@@ -298,6 +298,11 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
         first = max(lines, key=lines.__getitem__)
         file, function = first.file.rpartition("/")[2], first.function.rpartition(".<locals>.")[2]
         named = _recorded(functions, first)
+        if model is not None:  # operators wait for the GPU, and how long differs with what is recorded
+            left = max(ns - parts.get(named, _UNKNOWN)[2], 0.0)
+            percent, ns = percent * left / ns, left
+            if percent < limits.share_percent:
+                continue
         calls = own & names.matching(host["name"], named.__eq__)
         start = host["start"].to_numpy()[calls]
         when = intervals.union(start, start + host["duration"].to_numpy()[calls])
@@ -309,6 +314,9 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
             for (line, _), each in zip(longest, taken, strict=True)
         )
         bound = gain.Gain(ns, percent, "at most all of it", 0.0, 0.0, host=when)
+        if model is not None:
+            left = max(facts.page_step.ns - model.host_free_ns, 0.0)
+            bound = gain.limited(bound, left, facts.page_step.ns, f"the GPU alone takes {words.ns(model.host_free_ns)}")
         finding = bound.finding(
             f"Do less in {function}, {file}:{first.line}: {words.percent(percent)} of the sampled steps",
             tuple(
@@ -331,10 +339,13 @@ def _recorded(functions: dict[tuple[str, str], list[tuple[int, str]]], frame: Fr
     return max(((line, name) for line, name in alike if line <= frame.line), default=(0, ""))[1]
 
 
-def _spare_parts(facts: Facts) -> dict[str, tuple[float, float]]:
+_UNKNOWN = (1.0, 0.0, 0.0)
+
+
+def _spare_parts(facts: Facts) -> dict[str, tuple[float, float, float]]:
     """By function of the program, as recorded: the part of its own time without operators that gradients flow through.
 
-    And the part without any operator, which is Python's own.
+    And the part without any operator, which is Python's own, and how long its operators take in a step.
     """
     host, frames = facts.trace.host, own_frames(facts.trace)
     parent, operator, forward = parents_of(host), of_kinds(host["kind"], "operator"), row_ids(host["forward"])
@@ -364,7 +375,7 @@ def _spare_parts(facts: Facts) -> dict[str, tuple[float, float]]:
     )
     sums = spent.group_by("name").sum().filter(pl.col("own") > 0)
     return {
-        name: (max(1 - of_network / ns, 0.0), max(1 - of_all / ns, 0.0))
+        name: (max(1 - of_network / ns, 0.0), max(1 - of_all / ns, 0.0), facts.per_step(of_all))
         for name, ns, of_network, of_all in sums.iter_rows()
     }
 
