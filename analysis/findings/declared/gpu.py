@@ -262,6 +262,26 @@ F24 = Rule(
     end.""",
 )
 
+F25 = Rule(
+    "F25",
+    "Indexing, resampling or sorting in one place",
+    needs=("timeline", "gpu", "operators"),
+    rests_on=("gpu", "shares"),
+    thresholds={"share_percent": chosen(15, "%", "what the step would be shorter without it")},
+    advice="Index, resample or sort less: fewer channels, rows or candidates, or once.",
+    source="PyTorch's documentation of these operators",
+    compared="from {share_percent} of the step on",
+    several=True,
+    part_of=("F21", "F22", "F23", "F24", "S30", "S34", "S35", "S37"),
+    explanation="""
+    One function of the program spends much of the step in operators that neither multiply nor are elementwise.
+
+    Counted are indexing (index, gather, scatter, masks), resampling (upsample, grid_sample) and sorting (sort, topk,
+    unique, cumsum), with the work of their gradients, by the function of the program that calls them. Such work can
+    often be less, as it commutes with what is linear, or is of more rows than are needed; how much is not known, so the
+    gain is an upper end. A boolean mask as an index is told by its search (nonzero).""",
+)
+
 F23 = Rule(
     "F23",
     "The gradient of a table is dense, and few of its rows are read",

@@ -159,9 +159,8 @@ K12 = Rule(
     Says where Amdahl's law pays: one kernel with half of the kernel time, or none worth tuning alone.
 
     If counters or the roofline show a hot spot near its roof, the run is healthy and the finding is only a remark. The
-    gain of a hot spot is how much the step would shrink if it ran at its roof; where that is not known, if it vanished,
-    which no change does, so that the finding is a warning at most. A flat profile claims no gain. Collectives, which
-    wait for other ranks, do not count.""",
+    gain of a hot spot is how much the step would shrink if it ran at its roof; where that is not known, none is
+    claimed. A flat profile claims no gain. Collectives, which wait for other ranks, do not count.""",
 )
 
 _LEAST = chosen(5, "", "kernels that must agree")

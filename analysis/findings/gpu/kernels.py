@@ -305,12 +305,12 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         at_roof = attained(facts).get(first["name"])
         found = stake(facts, [first["name"]], min(at_roof[0] / 100, 1.0) if at_roof else 0.0)
         healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
-        unsure = at_roof is None and found.severity == "critical"
+        known = at_roof is not None and not healthy
         attains = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ", its roof is not known"
         proof = Query("kernels", row=first["name"])
-        return replace(found, claimed=found.claimed and not healthy).finding(
+        return replace(found, claimed=found.claimed and known).finding(
             f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{attains}"
-            if healthy
+            if not known
             else f"Speed up {short(first['name'])}: {words.percent(hot)} of the kernel time{attains}",
             (
                 Evidence("share of the kernel time", hot, "%", proof),
@@ -319,7 +319,6 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             ),
             f"{words.part_of(first['total_ns'], whole, hot)};"
             f" {'at its roof' if at_roof else 'without it'}: {found.why}",
-            severity="warning" if unsure else None,
             advice=_layout(first["name"]) + _hot_advice(facts, healthy=healthy),
         )
     top = float(table["total_ns"].head(10).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,12 @@ from msgspec.structs import replace
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.module_tree import PREFIX, class_name
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import PART, own_frames
+from tracetui.analysis.attribution.place import PART, around, own_frames
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Query
-from tracetui.analysis.findings.declared.gpu import F24
+from tracetui.analysis.findings.declared.gpu import F24, F25
 from tracetui.analysis.findings.declared.host import S34, S35, S37, S38
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
@@ -273,6 +274,57 @@ def _rows_in(shapes: list[list[int]], of: Spare) -> int:
     rows, classes = of.shape
     others = [prod(shape) // (classes if classes in shape else max(shape[-1], 1)) for shape in shapes if shape]
     return int(any(classes in shape for shape in shapes) and max(others) >= rows)
+
+
+MOVED = (
+    (re.compile(r"^aten::(?:_?index\w*|gather|scatter\w*|take\w*|masked_\w+|nonzero\w*)$"), "indexing",
+     "Index fewer rows, or numbers: what is linear may come before the gather, a range of a cache is a slice, and the"
+     " gradient of an index adds one by one, or sorts. Order the indices once, if they stay."),
+    (re.compile(r"^aten::_?(?:upsample|grid_sampler)\w*$"), "resampling",
+     "Resample fewer numbers: what is linear in each position, such as a 1 × 1 convolution to fewer channels, may come"
+     " first and yields the same; or resample once, in a smaller type, or by a smaller factor."),
+    (re.compile(r"^aten::(?:sort|argsort|topk|kthvalue|median|quantile|_?unique\w*|bincount|histc|cum\w+|searchsorted"
+                r"|multinomial)$"), "sorting",
+     "Sort fewer numbers: cut candidates first, keep an order that stays from step to step, or take a threshold."),
+)  # fmt: skip
+"""Operators that neither multiply nor fuse, what their work is called, and how there may be less of it."""
+MASKED = (
+    "A boolean mask as an index is searched (nonzero), gathered by, and sorted again for its gradient, while the host"
+    " waits for its size: masked_fill, torch.where or a weight keep the shape."
+)
+
+
+@looks_for(F25)
+def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    host = facts.trace.host
+    launched = facts.launches.filter(pl.col("operator").is_not_null()).select("row", "operator", "duration")
+    operators = host["name"].gather(launched["operator"]).cast(pl.String)
+    kinds = {name: kind for name in operators.unique() for kind, (of, *_) in enumerate(MOVED) if of.match(name)}
+    launched = launched.with_columns(name=operators, kind=operators.replace_strict(kinds, default=None)).drop_nulls()
+    if not launched.height:
+        return
+    at = around(facts.trace, row_ids(launched["operator"]))
+    holds = np.where(at.frame >= 0, at.frame, at.module)
+    launched = launched.with_columns(place=host["name"].gather(np.maximum(holds, 0)).cast(pl.String)).filter(holds >= 0)
+    for (place,), rows in launched.group_by("place", maintain_order=True):
+        bound = gain.of_kernels(facts, rows["row"].to_numpy(), fewer_launches=True)
+        bound = replace(bound, least_ns=0.0, sure_percent=0.0)
+        if (bound.ceiling_percent or 0.0) < limits.share_percent:
+            continue
+        spent = rows.group_by("kind").agg(pl.col("duration").sum()).sort("duration", descending=True)
+        _, what, advice = MOVED[spent["kind"][0]]
+        names_of = rows.group_by("name").agg(pl.col("duration").sum()).sort("duration", "name", descending=[True, False])
+        share = 100 * float(rows["duration"].sum()) / max(kernel_kinds.whole_ns(facts), 1)
+        is_masked = what == "indexing" and rows["name"].str.contains("nonzero").any()
+        yield bound.finding(
+            f"Do less {what} in {str(place).removeprefix(PREFIX)}: {words.percent(share)} of kernel time",
+            tuple(
+                Evidence(name, facts.per_step(float(ns)), "ns", Query("operators", name))
+                for name, ns in names_of.head(4).iter_rows()
+            ),
+            bound.why,
+            advice=MASKED if is_masked else advice,
+        )
 
 
 @looks_for(F24)
