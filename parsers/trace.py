@@ -178,6 +178,8 @@ class Trace:
     notes: tuple[Note, ...] = ()
     clean_step_ns: tuple[int, ...] = ()
     """The program's steps as timed without a profiler, ns; empty where the run has no run.json that says so."""
+    clean_host_ns: tuple[int, ...] = ()
+    """How long the host took to give each of them out, ns."""
     light: Callable[[], Trace | None] | None = None
     """Reads the light recording of the same run; None where there is none."""
     marked_by: MarkedBy | None = None

@@ -22,7 +22,7 @@ from tracetui.analysis.dependencies.critical_path import (
     critical_path,
 )
 from tracetui.analysis.dependencies.graph import knows_waits
-from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
+from tracetui.analysis.dependencies.model import TOLERANCE, UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
 from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths, typical_ns
 from tracetui.analysis.scope import Scope
@@ -236,6 +236,8 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)}{of}."
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
         left += f", {_host(found)} alone {free_gpu}{_in_turns(found)}"
+    elif found.ahead_ns is not None and found.step_ns > found.host_free_ns * (1 + TOLERANCE):
+        left += f", without pauses between its kernels; the host gives a step out in {format_ns(found.ahead_ns)}"
     either = found.waits_for == "host" and "ranks" in found.sides
     waits = "Waits for its CPU or for other ranks" if either else _WAITS[kind]
     return f"{waits}: {step}; {left}{_unexplained(found)}{of}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from statistics import fmean
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -132,6 +133,9 @@ def agreed(verdicts: Iterable[Side]) -> Side:
 TOLERANCE = 0.07
 """How far the step with a free host may lie from the real step of a program that waits for its GPU alone: the largest
 error seen on runs with clean steps (docs/metrics.md)."""
+AHEAD = 0.05
+"""By this part of the clean steps a host is ahead of its GPU that gives them out sooner than they end: more than the
+work of the last step, which the host leaves behind where it is the limit, can be of ten steps but the first."""
 UNEXPLAINED = 0.03
 """From this error on, the unchanged replay of a step does not explain the recorded one."""
 LAUNCHING_NS = 200_000
@@ -191,6 +195,9 @@ class Model:
     """The clean steps themselves."""
     transfer: Ints | None = None
     """What each activity takes at most without waiting for other ranks, ns; None if none may have waited."""
+    ahead_ns: float | None = None
+    """How long the host takes to give a clean step out, where that is sooner than the GPU ends it, so that the step
+    can't wait for it; None where it isn't."""
 
     @property
     def step_ns(self) -> float:
@@ -263,8 +270,9 @@ class Model:
 
         Where a free host would gain no more than the method's error on clean steps, the GPU is the limit: also of a
         program whose clean step nobody timed, since that lies between the step with a free host and the recorded one.
+        So it is where the host was seen to be ahead, alone: in a job it may be other ranks that the GPU waits for.
         """
-        if self.step_ns <= (self.host_free_ns - self.missed_ns) * (1 + TOLERANCE):
+        if self.ahead_ns is not None or self.step_ns <= (self.host_free_ns - self.missed_ns) * (1 + TOLERANCE):
             return "gpu"
         return agreed(self.sides)
 
@@ -358,10 +366,17 @@ def program_model(sel: Selection) -> Model | None:
     """
     clean = sel.trace.clean_step_ns
     if sel.trace.light is not None and sel.scope == Scope() and (light := sel.trace.light()) is not None:
-        replayed = model(_whole(light), clean, sel.trace) if light.steps.height else None
+        replayed = model(_whole(light), clean, sel.trace, _ahead_ns(sel.trace)) if light.steps.height else None
         if replayed is not None:
             return replayed
-    return model(sel, clean)
+    return model(sel, clean, ahead_ns=_ahead_ns(sel.trace))
+
+
+def _ahead_ns(trace: Trace) -> float | None:
+    """See `Model.ahead_ns`; the first clean step fills what the host is ahead by."""
+    steps, given_out = trace.clean_step_ns[1:], trace.clean_host_ns[1:]
+    is_ahead = len(steps) == len(given_out) > 0 and sum(given_out) < (1 - AHEAD) * sum(steps)
+    return fmean(given_out) if is_ahead else None
 
 
 @kept
@@ -370,13 +385,19 @@ def _whole(trace: Trace) -> Selection:
 
 
 @latest
-def model(sel: Selection, clean_step_ns: Sequence[int] = (), described: Trace | None = None) -> Model | None:
+def model(
+    sel: Selection,
+    clean_step_ns: Sequence[int] = (),
+    described: Trace | None = None,
+    ahead_ns: float | None = None,
+) -> Model | None:
     """Builds the model of a selection.
 
     Args:
         sel: the recording.
         clean_step_ns: the program's steps as timed without a profiler.
         described: the run's rich recording, which knows more of its collectives; None if `sel` is of that.
+        ahead_ns: see `Model.ahead_ns`.
 
     Returns:
         None where there is no graph, or no step has GPU work.
@@ -395,7 +416,8 @@ def model(sel: Selection, clean_step_ns: Sequence[int] = (), described: Trace | 
     if clean_step_ns:
         clean = typical_ns(clean_step_ns)
         cleaned = tuple(_cleaned(found, costs, cost, clean, transfer))
-        return Model(sel, found, cost, taken, clean, cleaned, tuple(clean_step_ns), transfer)
+        ahead = ahead_ns if transfer is None else None
+        return Model(sel, found, cost, taken, clean, cleaned, tuple(clean_step_ns), transfer, ahead)
     # the other ranks' hosts were slowed down by recording too
     ends = (_end(found, costs), _end(found, in_time(less_host(costs, cost.most), transfer)))
     return Model(sel, found, cost, taken, None, ends, transfer=transfer)

@@ -324,12 +324,13 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     light = light_pass.read if light_pass is not None and trace.info.recorded_pass == RICH else None
     own = manifest is not None and claims.device_apart(manifest, trace) is None
     clean = manifest.clean_steps(trace.info.rank) if manifest and own else trace.clean_step_ns
+    given_out = manifest.clean_hosts(trace.info.rank) if manifest and own else ()
     notes = trace.notes
     beside = set(trace.replays.files) - {trace.source.path.name} if trace.replays else ()
     # a program's captures come before its clean steps, those of a model that tracetui runs after them
     if manifest and own and clean and beside and manifest.workload.family is None:
         notes = (*notes, Note("missing", ATTACHED, len(clean), ""))
-    return replace(trace, clean_step_ns=clean, light=light, notes=notes)
+    return replace(trace, clean_step_ns=clean, clean_host_ns=given_out, light=light, notes=notes)
 
 
 def _with_board(traces: list[Trace]) -> Iterator[Trace]:
