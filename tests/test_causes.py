@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 from fake_torch import FakeTorch
 from judged import found_in
-from made_run import HGEMM, SGEMM, Made, facts_of, finding, look, silent
+from made_run import ADD, HGEMM, SGEMM, Made, facts_of, finding, look, silent
 from msgspec.structs import replace as replaced
 from sample_runs import CAUSES, run_of
 
 from tracetui.analysis.attribution.place import launching_rows
+from tracetui.analysis.dependencies.limit import limit
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.where import of_finding
 from tracetui.analysis.gpu.sampled_steps import what_takes_longer
@@ -98,6 +99,16 @@ def test_a_recorded_fault_is_named_first_with_its_place(name: str, rule: str, sa
 
 
 AMONG_THREE = (
+    ("simclr", "F25", ("Do less indexing in simclr.py(59): logits: 50.9 %", "backward of simclr.py(59): logits")),
+    (
+        "landcover",
+        "F25",
+        (
+            "Do less resampling in segm/heads.py(30): enlarge: 35.5 %",
+            "line 31, in LandCover/PixelHead, aten::upsample_",
+        ),
+    ),
+    ("seqrec", "S39", ("Popularity.draw, negatives.py:18: 62.3 %", "negatives.py(15): draw, line 18, 8.089 ms")),
     ("field", "K16", ("Compute in fp32", "field.py(24): forward")),
     ("ranker", "F23", ("1,064,960 of 10,000,000 rows", "backward of model.py(24): forward", "EmbeddingBagBackward0")),
     ("segmentation", "S34", ("segmentation.py(44): update", "segmentation.py(49): confusion, line 55")),
@@ -164,6 +175,11 @@ def test_sampled_steps_that_sampling_made_longer_are_no_clean_steps(monkeypatch:
     slower = replaced(samples.of_trace(trace)[0], step_ns=[2 * ns for ns in samples.of_trace(trace)[0].step_ns])
     monkeypatch.setattr(samples, "of_trace", lambda _: (slower, None))
     assert page_kinds.__wrapped__(select(trace)).steps == 10
+
+
+def test_a_kernel_whose_roof_is_not_known_promises_nothing() -> None:
+    (mine,) = (each for each in found_in(CAUSES / "propagate").found if each.id.startswith(("K", "F", "S")))
+    assert (mine.id, mine.impact_ns, mine.severity) == ("K12", None, "info")
 
 
 def test_a_compiled_program_that_keeps_the_gpu_busy_gets_no_advice() -> None:
@@ -580,6 +596,97 @@ def trained(made: Made, *, of_backward: str = "autograd::engine::evaluate_functi
         made.host("cuda_runtime", "cudaDeviceSynchronize", now + 1105, now + 1205)
         now += 1210
         made.step(step, begin, now)
+
+
+@pytest.mark.parametrize(("passes", "differentiated"), [(1, False), (4, False), (4, True)])
+def test_a_graph_that_several_backward_passes_go_through_is_told(
+    tmp_path: Path, passes: int, differentiated: bool
+) -> None:
+    """Only one pass has a flow; a gradient that is differentiated itself needs a pass of its own."""
+    made, now = Made(), 0.0
+    task = "autograd::engine::evaluate_function: ReluBackward0"
+    for step in range(3):
+        begin = now
+        made.host("python_function", "loss.py(3): both", now, now + 1000)
+        for number in range(2):
+            at = now + 10 + 50 * number
+            made.host("cpu_op", "aten::relu", at, at + 40, **{"Sequence number": 2 * step + number})
+            made.launch(ADD, (at + 5, at + 10), (at + 15, at + 35))
+            made.flow(10 * step + number, at + 1, now + 205 + 80 * number)
+        for one in range(passes):
+            made.host(
+                "python_function", "torch/_tensor.py(522): backward", now + 195 + 180 * one, now + 370 + 180 * one
+            )
+            for number in range(2):
+                at = now + 200 + 180 * one + 80 * number
+                made.host("cpu_op", task, at, at + 70, thread=2, **{"Sequence number": 2 * step + number})
+                made.host("cpu_op", "ReluBackward0", at + 1, at + 60, thread=2)
+                made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 60), thread=2)
+                if differentiated:
+                    second = now + 930 + 5 * (2 * one + number)
+                    made.flow(10_000 + 100 * step + 10 * one + number, at + 2, second + 1, thread=3)
+                    made.host("cpu_op", "autograd::engine::evaluate_function: Second", second, second + 4, thread=3)
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now + 960, now + 1000)
+        now += 1010
+        made.step(step, begin, now)
+    # a flow leads from the innermost operator around it on the thread where it begins
+    for event in made.events:
+        if event.get("ph") == "s" and event["id"] >= 10_000:
+            event["tid"] = 2
+    facts = made.facts(tmp_path)
+    if passes == 1 or differentiated:
+        assert silent("S30", facts)
+        return
+    found = finding("S30", facts)
+    assert "4 backward passes go again" in found.title
+    assert [each.value for each in found.evidence] == [3 * 2, 0]
+    assert (found.least_ns, [place.frame for place in found.where]) == (0.0, ["loss.py(3): both"])
+    assert set(lines(facts.trace, facts.trace.device)) == {"loss.py(3): both", "backward of loss.py(3): both"}
+
+
+def test_saved_tensors_on_the_cpu_are_told_by_their_hooks(tmp_path: Path) -> None:
+    made, now = Made(), 0.0
+    for step in range(3):
+        begin = now
+        for name, direction in (
+            ("pack_to_cpu", "DtoH (Device -> Pinned)"),
+            ("unpack_from_cpu", "HtoD (Pinned -> Device)"),
+        ):
+            made.host("python_function", f"torch/autograd/graph.py(391): {name}", now, now + 300)
+            made.launch(
+                f"Memcpy {direction}",
+                (now + 5, now + 290),
+                (now + 10, now + 280),
+                api="cudaMemcpyAsync",
+                kind="gpu_memcpy",
+            )
+            made.launch(SGEMM, (now + 305, now + 310), (now + 315, now + 400))
+            now += 410
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now - 90, now)
+        made.step(step, begin, now)
+    found = finding("S32", made.facts(tmp_path))
+    assert "save_on_cpu" in found.title
+    assert found.impact_ns > 2 * 250e3
+
+
+@pytest.mark.parametrize(("given_out", "waits_for"), [(900_000, "gpu"), (1_000_000, "host")])
+def test_a_host_that_is_ahead_of_the_clean_steps_is_not_what_they_wait_for(
+    tmp_path: Path, given_out: int, waits_for: str
+) -> None:
+    """Kernels with pauses between them, as of a chain; only the host's own clock tells whose they are."""
+    made, now = Made(), 0.0
+    for step in range(4):
+        for number in range(10):
+            at = now + 100 * number
+            made.host("cpu_op", "aten::mm", at, at + 95)
+            made.launch(SGEMM, (at + 80, at + 90), (at + 92, at + 150))
+        now += 1000
+        made.step(step, now - 1000, now)
+    clean = {"clean_step_ns": (1_000_000,) * 10, "clean_host_ns": (700_000, *(given_out,) * 9)}
+    facts = facts_of(replace(made.trace(tmp_path), **clean))
+    assert facts.model.waits_for == waits_for
+    sentence = limit(facts.sel, "steps 0-3", "a step").sentence
+    assert ("the host gives a step out in 900.0 µs" in sentence) == (waits_for == "gpu")
 
 
 def test_what_no_gradient_flows_through_is_told(tmp_path: Path) -> None:
