@@ -86,6 +86,7 @@ _CALLS_HOOKS = re.compile(r"^torch/nn/modules/module\.py\(\d+\): (?:_call_impl|i
 _NO_LOOP = re.compile(rf"torch/(?:optim|autograd)/|.*(?:{COMPILED.pattern})")
 """Optimizers are F4's; a backward pass has its network's length, and a compiled function is one, written out."""
 _BACKWARD = r"^torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward$"
+_ENGINE = _BACKWARD.replace("backward", "(?:backward|grad)")
 _WEIGHED = re.compile(r"^aten::(?:linear|matmul|mm|bmm|addmm|baddbmm|einsum|conv\w*|scaled_dot_product_attention)$")
 """What multiplies by weights; in a function, which of its calls have which weights is not known."""
 
@@ -107,8 +108,12 @@ def units(facts: Facts, looping: int) -> Units | None:
     # what holds modules is a part of the network
     unit = unit[~np.isin(unit, frames.unit[is_module]) | is_module[unit]]
     called = np.where(frames.called[unit] >= 0, frames.called[unit], unit)
-    own = _own_calls(host, parent, np.flatnonzero(function & inside), function, is_module)
-    unit, called = np.concatenate((unit, own)), np.concatenate((called, own))
+    backward = np.flatnonzero(names.matching(host["name"], lambda name: bool(re.search(_BACKWARD, name))))
+    passes = np.full(host.height + 1, NONE)
+    passes[nearest(parent, function, backward)] = backward
+    own = _own_calls(host, parent, np.flatnonzero(function & inside), function, is_module, passes[:-1] >= 0)
+    # what runs a whole pass is told as its backward pass
+    unit, called = np.concatenate((unit, own)), np.concatenate((called, np.where(passes[own] >= 0, passes[own], own)))
     frame = nearest(parent, function, parent[unit])
     looped, around = _looped(host, parent, np.flatnonzero(inside), frames.own, is_module, looping)
     unit, called, frame = (np.concatenate(of) for of in ((unit, looped), (called, looped), (frame, around)))
@@ -174,10 +179,13 @@ def _layers(host: pl.DataFrame, parent: Ints, function: Bools, is_module: Bools)
     return called.filter(pl.len().over("frame", "name") == 1)["row"].to_numpy()
 
 
-def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is_module: Bools) -> Ints:
+def _own_calls(
+    host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is_module: Bools, whole: Bools
+) -> Ints:
     """Of the program's own functions those that another one calls, or a module as a hook, and that are no network.
 
-    What multiplies by weights may be a layer, which another call of the function is not.
+    What multiplies by weights may be a layer, which another call of the function is not; with a backward pass of its
+    own it is a `whole` pass.
     """
     above = nearest(parent, function | is_module, parent[rows])
     hook = names.matching(host["name"], lambda name: bool(_CALLS_HOOKS.match(name)))
@@ -191,7 +199,7 @@ def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is
     while within.size:
         holding = np.unique(nearest(parent, function, within))
         holding = holding[holding >= 0]
-        rows = rows[~np.isin(rows, holding)]
+        rows = rows[~np.isin(rows, holding) | whole[rows]]
         within = parent[holding]
     return rows
 
@@ -204,11 +212,13 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
     host, model = facts.trace.host, facts.host_model
     step_ns = facts.page_step.ns if model is None else model.step_ns
     same = ["frame", "step", "label"]
-    passes = pl.col("label").str.contains(_BACKWARD).sum().over("frame", "step")
+    is_pass = pl.col("label").str.contains(_BACKWARD)
+    passes = is_pass.sum().over("frame", "step")
     many = (pl.len().over(same) >= limits.calls) | ((passes >= limits.passes) & (pl.len().over(same) == passes))
     often = found.table.with_row_index("place").filter(many)
-    # what comes once between one layer and the next is a part of the network
-    often = often.sort("unit").filter((pl.col("layer").diff() > 0).mean().over(same).fill_null(0) <= HALF)
+    # what comes once between one layer and the next is a part of the network, unless it is a pass through all of it
+    between = (pl.col("layer").diff() > 0).mean().over(same).fill_null(0)
+    often = often.sort("unit").filter(is_pass | (between <= HALF))
     # what the GPU takes long for would take it as long in one call
     often = often.filter(pl.col("gpu_ns").sum().over(same) < pl.col("spent_ns").sum().over(same))
     if not often.height:
@@ -424,9 +434,11 @@ def _backward_again(facts: Facts, limits: Limits) -> Finding | None:
         " torch.autograd.grad with is_grads_batched=True.",
     )
     start, taken = (host[name].to_numpy() for name in ("start", "duration"))
-    called = np.flatnonzero(names.matching(host["name"], lambda name: bool(re.search(_BACKWARD, name))))
-    of_call = np.searchsorted(start[called], start[again["row"].to_numpy()], "right") - 1
-    called = called[np.unique(of_call[of_call >= 0])]
+    called = np.flatnonzero(names.matching(host["name"], lambda name: bool(re.search(_ENGINE, name))))
+    when = start[again["row"].to_numpy()]
+    of_call = np.searchsorted(start[called], when, "right") - 1
+    inside = (of_call >= 0) & (when < np.append(start + taken, 0)[called[of_call]] if called.size else False)
+    called = called[np.unique(of_call[inside])]
     where = grouped(located(facts.trace, called), taken[called], facts.step_count, on_gpu=False)
     return dataclasses.replace(finding, where=tuple(where)) if where else finding
 
