@@ -330,7 +330,9 @@ def test_the_first_optimizer_ends_the_steps_while_it_is_called(
     assert told(stages, 5 + script.MOST_OTHERS + 12) == "the program ended early, after 17 optimizer steps"
 
 
-REPLAYED = PROGRAM + """
+REPLAYED = (
+    PROGRAM
+    + """
 TORCH.cuda.is_current_stream_capturing = lambda: True
 for hook in HOOKS[:-1]:
     hook(optimizer)
@@ -341,6 +343,7 @@ for number in range(40):
     graph.replay()
     inner.replay()
 """
+)
 
 
 @pytest.mark.parametrize("before", [2, 9, 20, 26, 60], ids=["warm-up", "clean", "light", "rich", "done"])

@@ -25,7 +25,7 @@ from .spare import Spare, unheld
 from .turns import LEAST_STEPS, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from .progress import Progress
 
@@ -234,10 +234,11 @@ class Recorder:
     """Times and records the steps of somebody else's program, which does not know it.
 
     The calls of the first optimizer are the ends of steps, or those of the module that a program without one repeats,
-    or, once a step is part of a CUDA graph, its replays. On a GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are recorded
-    lightly, and `steps` with everything. On the CPU, where no profiler stays loaded, `steps` are recorded after the
-    warm-up, so that short programs are too, and then `clean_steps` timed. What steps are left are sampled: how many a
-    program has is not known, and recordings come first.
+    or, once a step is part of a CUDA graph, its replays. On a GPU, in order: `warmup` of them pass, `clean_steps` are
+    timed without a profiler, `light_steps` are recorded lightly, and `steps` with everything. On the CPU, where no
+    profiler stays loaded, `steps` are recorded after the warm-up, so that short programs are too, and then
+    `clean_steps` timed. What steps are left are sampled: how many a program has is not known, and recordings come
+    first.
     """
 
     def __init__(
@@ -247,7 +248,7 @@ class Recorder:
         self._progress = progress
         self._outside, self._looks = outside, outside is not None
         self._keep = keep
-        self._plan: Iterator[None] | None = None
+        self._plan: Generator[None, None, None] | None = None
         self._watch: Watch | None = None
         self._repeated: str | None = None
         self._optimizer: Callable[[], Any] = lambda: None
@@ -312,11 +313,11 @@ class Recorder:
         kind = getattr(torch.cuda, "CUDAGraph", None)
         if kind is None or self._spec.get("rank") is not None:
             return
-        replay, replays = kind.replay, [0]
+        run, replays = kind.replay, [0]
 
-        @functools.wraps(replay)
-        def replayed(graph: Any) -> Any:
-            result = replay(graph)
+        @functools.wraps(run)
+        def replay(graph: Any) -> Any:  # recordings show this name
+            result = run(graph)
             if threading.current_thread() is threading.main_thread() and self._repeated is None:
                 replays[0] += 1
                 alone = not self._calls and replays[0] >= LEARNED_FROM
@@ -326,7 +327,7 @@ class Recorder:
                     self._stepped()
             return result
 
-        kind.replay = replayed
+        kind.replay = replay
 
     def _begin_again(self, graph: Any) -> None:
         """Drops what was recorded of steps from before the program replayed one as a graph."""
@@ -398,7 +399,7 @@ class Recorder:
             self._looks = not self._outside.stepped()
         next(self._plan, None)
 
-    def _follow(self) -> Iterator[None]:
+    def _follow(self) -> Generator[None, None, None]:
         """Does what is due after each call of the optimizer; each ``yield`` waits for the next one."""
         warmup = max(self._spec["warmup"], 1)  # the first call ends a step that nobody saw begin
         number = captured = 0

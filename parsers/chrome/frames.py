@@ -258,7 +258,9 @@ def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Co
         found = pl.DataFrame({"name": host["name"][tasks], "number": host["sequence"][tasks], "of": forward[tasks]})
         known = pl.col("of").replace(NONE, None)
         # threads count apart: what two of them gave tells nothing
-        one = pl.when(known.drop_nulls().n_unique().over("name", "number") == 1).then(known.max().over("name", "number"))
+        one = pl.when(known.drop_nulls().n_unique().over("name", "number") == 1).then(
+            known.max().over("name", "number")
+        )
         forward[tasks] = found.select(pl.coalesce(known, one).fill_null(NONE)).to_series().to_numpy()
     return forward
 

@@ -365,3 +365,18 @@ def _parameters(facts: Facts, calls: int) -> float | None:
         return None
     grads = int((named & of_kinds(host["kind"], "annotation", "operator") & scope_mask(facts.sel)).sum())
     return grads / calls if grads else None
+
+
+_ALONG_THE_LAST = re.compile(r"\bindex(?:Select|Func)LargeIndex<.*-?\d+, false[,>]")
+"""PyTorch's kernels of index_select and index_add, as they tell whether the dimension that is indexed lies outermost
+(`IndexIsMajor`)."""
+
+
+def layout(kernel: str) -> str:
+    """What to say of a kernel that gathers or scatters single numbers, by its name."""
+    if _ALONG_THE_LAST.search(kernel) is None:
+        return ""
+    return (
+        "It indexes the dimension whose numbers lie side by side, so that each number costs a memory sector of 32"
+        " bytes: lay the tensor out with the indexed dimension first (index_select(0), index_add_(0) on rows). "
+    )

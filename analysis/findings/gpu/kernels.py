@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.kernels import K1, K2, K3, K4, K5, K6, K12, K13, K14, K18
 from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.kernel_facts import (
     MOST,
     STREAMING,
@@ -319,7 +319,7 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             ),
             f"{words.part_of(first['total_ns'], whole, hot)};"
             f" {'at its roof' if at_roof else 'without it'}: {found.why}",
-            advice=_layout(first["name"]) + _hot_advice(facts, healthy=healthy),
+            advice=kernel_kinds.layout(first["name"]) + _hot_advice(facts, healthy=healthy),
         )
     top = float(table["total_ns"].head(10).sum())
     share = 100 * top / whole
@@ -332,21 +332,6 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         words.part_of(top, whole, share),
         threshold=f"less than {words.percent(limits.flat_percent)}",
         advice="Tuning one kernel pays little here: fuse, do less, or give each kernel more work.",
-    )
-
-
-_ALONG_THE_LAST = re.compile(r"\bindex(?:Select|Func)LargeIndex<.*-?\d+, false[,>]")
-"""PyTorch's kernels of index_select and index_add, as they tell whether the dimension that is indexed lies outermost
-(`IndexIsMajor`)."""
-
-
-def _layout(kernel: str) -> str:
-    """What to say of a kernel that gathers or scatters single numbers, by its name."""
-    if _ALONG_THE_LAST.search(kernel) is None:
-        return ""
-    return (
-        "It indexes the dimension whose numbers lie side by side, so that each number costs a memory sector of 32"
-        " bytes: lay the tensor out with the indexed dimension first (index_select(0), index_add_(0) on rows). "
     )
 
 

@@ -297,7 +297,9 @@ MASKED = (
 @looks_for(F25)
 def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
     host = facts.trace.host
-    launched = facts.launches.filter(pl.col("operator").is_not_null()).select("row", "operator", "duration")
+    launched = facts.launches.filter(pl.col("operator").is_not_null()).select(
+        "row", "operator", "duration", kernel="name"
+    )
     operators = host["name"].gather(launched["operator"]).cast(pl.String)
     kinds = {name: kind for name in operators.unique() for kind, (of, *_) in enumerate(MOVED) if of.match(name)}
     launched = launched.with_columns(name=operators, kind=operators.replace_strict(kinds, default=None)).drop_nulls()
@@ -313,8 +315,11 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
             continue
         spent = rows.group_by("kind").agg(pl.col("duration").sum()).sort("duration", descending=True)
         _, what, advice = MOVED[spent["kind"][0]]
-        names_of = rows.group_by("name").agg(pl.col("duration").sum()).sort("duration", "name", descending=[True, False])
+        names_of = (
+            rows.group_by("name").agg(pl.col("duration").sum()).sort("duration", "name", descending=[True, False])
+        )
         share = 100 * float(rows["duration"].sum()) / max(kernel_kinds.whole_ns(facts), 1)
+        layout = max(map(kernel_kinds.layout, rows["kernel"].unique().cast(pl.String)))
         is_masked = what == "indexing" and rows["name"].str.contains("nonzero").any()
         yield bound.finding(
             f"Do less {what} in {str(place).removeprefix(PREFIX)}: {words.percent(share)} of kernel time",
@@ -323,7 +328,7 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
                 for name, ns in names_of.head(4).iter_rows()
             ),
             bound.why,
-            advice=MASKED if is_masked else advice,
+            advice=layout + (MASKED if is_masked else advice),
         )
 
 

@@ -179,9 +179,7 @@ def _layers(host: pl.DataFrame, parent: Ints, function: Bools, is_module: Bools)
     return called.filter(pl.len().over("frame", "name") == 1)["row"].to_numpy()
 
 
-def _own_calls(
-    host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is_module: Bools, whole: Bools
-) -> Ints:
+def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is_module: Bools, whole: Bools) -> Ints:
     """Of the program's own functions those that another one calls, or a module as a hook, and that are no network.
 
     What multiplies by weights may be a layer, which another call of the function is not; with a backward pass of its
@@ -417,7 +415,7 @@ def _backward_again(facts: Facts, limits: Limits) -> Finding | None:
     bound = replace(bound, least_ns=0.0, sure_percent=0.0)
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
-    passes = round(float(again["passes"].median() or 0))
+    passes = int(np.median(again["passes"].to_numpy()))
     is_module = of_kinds(host["kind"], "module")
     above = nearest(parent, is_module, again["of"].to_numpy())
     within = [call_name(name) for name in host["name"].gather(above[above >= 0]).cast(pl.String).mode().sort()[:1]]
@@ -430,8 +428,8 @@ def _backward_again(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"with the last of these passes alone: {bound.why}",
         advice="Add the losses up, each with its weight, and call backward() once, without retain_graph. Where a loss"
-        " is not meant to train what is before it (a discriminator's): detach() its input. Gradients of several outputs:"
-        " torch.autograd.grad with is_grads_batched=True.",
+        " is not meant to train what is before it (a discriminator's): detach() its input. Gradients of several"
+        " outputs: torch.autograd.grad with is_grads_batched=True.",
     )
     start, taken = (host[name].to_numpy() for name in ("start", "duration"))
     called = np.flatnonzero(names.matching(host["name"], lambda name: bool(re.search(_ENGINE, name))))
