@@ -211,7 +211,7 @@ def open_path(
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
     traces = [_with_program(trace, manifest, lights.get(trace.source.path)) for trace in traces]
-    ordered = tuple(_with_board(sorted(traces, key=order)))
+    ordered = _with_board(sorted(traces, key=order), manifest, folder)
     return Run(
         path,
         ordered,
@@ -332,16 +332,13 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     return replace(trace, clean_step_ns=clean, light=light, notes=notes)
 
 
-def _with_board(traces: list[Trace]) -> Iterator[Trace]:
-    """The traces, of which logs of a board say what it did during the steps of the first with a time line."""
-    timed = next((trace for trace in traces if trace.has_timeline), None)
-    for trace in traces:
-        if timed is not None and trace.info.kind == "tegrastats":
-            from tracetui.parsers.tegrastats.reader import beside
+def _with_board(traces: list[Trace], manifest: RunManifest | None, folder: Path) -> tuple[Trace, ...]:
+    """The traces with what the machine did during their steps, where a log or run.json says it."""
+    if not any(trace.info.kind == "tegrastats" for trace in traces) and not (manifest and manifest.power.during):
+        return tuple(traces)
+    from tracetui.parsers.runs.board import with_board
 
-            yield beside(trace, timed)
-        else:
-            yield trace
+    return tuple(with_board(traces, manifest, folder / run_manifest.FILE))
 
 
 def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:
