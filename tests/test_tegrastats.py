@@ -186,7 +186,7 @@ def beside_a_recording(folder: Path, samples: int, zone: int) -> dict[str, str]:
 def test_energy_of_a_step_beside_a_recording(tmp_path: Path, zone: int) -> None:
     said = beside_a_recording(tmp_path, 8, zone)
     # 2 W for 0.5 s, 3 W and 4 W for a second each
-    assert said["energy per step"] == "4 J (VDD_IN: 8 J in 2 steps, of 3 samples)"
+    assert said["energy per step"] == "4 J (VDD_IN: 8 J in 2 recorded steps, of 3 samples)"
     assert said["GPU clock in steps"] == "mean 1,100.0 MHz, 1,000 to 1,200 MHz"
     assert said["gpu temperature in steps"] == "mean 40.0 °C, 40 to 40 °C"
 

@@ -195,7 +195,7 @@ WORDS: dict[str, ToolWords] = {
         recording="log of tegrastats",
         advice=dict.fromkeys(TABLES, f"tegrastats samples the board, not the program.\n{_BESIDE}"),
         says=True,
-        no_overview=f"tegrastats samples the board once a second: load, clocks, power, temperatures.\n{_AS_ONE_RUN}",
+        no_overview=f"Samples of the board, not of the program: load, clocks, power, temperatures.\n{_AS_ONE_RUN}",
         no_timeline=f"tegrastats samples the board, not the program.\n\n{_BESIDE}",
     ),
     "memory_snapshot": ToolWords(

@@ -39,7 +39,7 @@ def of_run(manifest: RunManifest, path: Path) -> Trace | None:
                 values.setdefault((name, unit), {})[at] = float(value)
     if not values:
         return None
-    tool = ", ".join(states[0].sources)
+    tool = ", ".join(states[-1].sources)
     source = Source(path, path.stat().st_size, len(states), len(states))
     return trace_of(tool, source, [state.time_unix_ns for state in states], values, Tally())
 
@@ -48,7 +48,7 @@ def _values(state: PowerState) -> Iterator[tuple[str, str, float | None]]:
     alone = len(state.gpus) == 1
     for gpu in state.gpus:
         of = "" if alone else f" {gpu.index or 0}"
-        yield f"{LOAD}{of}", "%", gpu.load_percent
+        yield f"GPU load{of}", "%", gpu.load_percent
         yield f"{CLOCK}{of}", "MHz", gpu.clock_hz and gpu.clock_hz / MHZ
         yield f"{GPU_POWER}{of}", "mW", gpu.power_mw
         yield f"GPU{of}", "C", gpu.temperature_c
@@ -111,8 +111,8 @@ def beside(board: Trace, timed: Trace, *, zone_known: bool = False) -> tuple[Tra
         if drawn.height == part.height:
             joules = float((drawn["value"] * drawn["lasts"]).sum()) / 1e12
             said["energy per step"] = (
-                f"{joules / steps.height:,.3g} J ({rail}: {joules:,.3g} J in {steps.height:,} steps, of "
-                f"{part.height:,} samples)"
+                f"{joules / steps.height:,.3g} J ({rail}: {joules:,.3g} J in {steps.height:,} recorded steps, "
+                f"of {part.height:,} samples)"
             )
             break
     for (name, unit), rows in frame.group_by("metric", "unit", maintain_order=True):

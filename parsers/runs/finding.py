@@ -68,7 +68,8 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
     units = _over_nodes(_worlds([c for c in candidates if _tool(c) not in WITHOUT_KERNELS], candidates))
     if len({tool for unit in units for tool in unit.tools}) > 1:
         units = _joined(units, kernels_of)
-    for snapshot in _worlds([c for c in candidates if _tool(c) in WITHOUT_KERNELS], candidates):
+    without = _worlds([c for c in candidates if _tool(c) in WITHOUT_KERNELS], candidates)
+    for snapshot in sorted(without, key=lambda unit: unit.tools <= WITHOUT_TIME_LINE):
         home = _home(snapshot, units)
         if home is None:
             units.append(snapshot)
@@ -207,8 +208,8 @@ def _bare(key: str) -> str:
 
 
 def _home(snapshot: _Unit, units: list[_Unit]) -> _Unit | None:
-    """The run that a memory snapshot belongs to: the only one of its folder, else the one with the nearest name."""
-    recorded = [unit for unit in units if not unit.tools <= WITHOUT_KERNELS]
+    """The run that a file without kernels belongs to: the only one of its folder, else the one with the nearest name."""
+    recorded = [unit for unit in units if not unit.tools <= WITHOUT_KERNELS & WITHOUT_TIME_LINE]
     folder = snapshot.first.path.parent
     beside = [unit for unit in recorded if any(c.path.parent == folder for c in unit.candidates)] or recorded
     if len(beside) == 1:

@@ -189,6 +189,8 @@ def open_path(
     if sys.platform != "win32":  # since Polars was imported, Ctrl+C has not ended a wait for a pipe or a process
         signal.siginterrupt(signal.SIGINT, True)
     watch = Watch(progress, cancel)
+    if len(paths) == 1 and (only := Path(paths[0])).name == run_manifest.FILE and only.is_file():
+        return _machine_alone(only)
     found = find(paths, partial(_kernels_in, watch=watch, use_cache=cache), choose)
     files, problems = found.files, found.problems
     manifest = run_manifest.load(files[0].path.parent) if _in_one_folder(files) else None
@@ -224,6 +226,17 @@ def open_path(
         proved,
         cache,
     )
+
+
+def _machine_alone(path: Path) -> Run:
+    """What a run.json says of the machine, as a run of its own."""
+    from tracetui.parsers.runs.board import of_run
+
+    manifest = run_manifest.load(path.parent)
+    board = of_run(manifest, path) if manifest is not None else None
+    if board is None:
+        raise TraceError(path, "what tracetui says of a run, without samples of its machine", f"open {path.parent}")
+    return Run(path, (board,), manifest=manifest)
 
 
 def find_ranks(

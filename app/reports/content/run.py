@@ -174,13 +174,20 @@ def facts_of(run: Run, trace: Trace) -> Facts:
     return Facts((*_head(trace), *_light_pass(run.passes, trace)))
 
 
+OF_BOARD = (" in steps", "energy per step", "energy per inference")
+"""How titles end of what a board's log, or run.json, says of a recording."""
+
+
 def _head(trace: Trace) -> Iterator[tuple[str, str]]:
     source = trace.source
     tool = " ".join(part for part in (source.tool, source.tool_version) if part)
     events = f"{format_count(source.events_parsed)} of {format_count(source.events_total)} events read"
     yield "File", f"{Path(source.path).name} ({format_bytes(source.bytes)}, {tool}, {events})"
+    said = {title: text for title, text in (source.captured or {}).items() if title.endswith(OF_BOARD)}
     if WORDS[source.kind].says and source.captured:
-        yield "Says", "; ".join(f"{title} {said}" for title, said in source.captured.items())
+        yield "Says", "; ".join(f"{title} {text}" for title, text in source.captured.items())
+    elif said:
+        yield "Board", "; ".join(f"{title} {text}" for title, text in said.items())
     if source.rank is not None:
         yield "Rank", f"{source.rank} of {source.world_size or 'an unknown number'}"
     yield "GPU", _devices(trace.device)
