@@ -210,4 +210,3 @@ def _said(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) ->
             known = "" if len(found) == len(starts) else f", of {len(found)} of {len(starts)} samples"
             said["energy"] = f"{drawn:,.1f} J ({name}{known})"
     return said
-
