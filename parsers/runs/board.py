@@ -98,7 +98,7 @@ def beside(board: Trace, timed: Trace, *, zone_known: bool = False) -> tuple[Tra
     zones = [at * ZONE_NS for at in range(-furthest, furthest + 1)]
     zones = [zone for zone in zones if first + zone >= 0 and last + zone <= ends[-1]]
     if len(zones) != 1:
-        return board, {}
+        return board, {} if zones else {"energy per step": "unknown, for the log does not cover the recorded steps"}
     lasts = np.minimum(ends, last + zones[0]) - np.maximum(times, first + zones[0])
     part = pl.DataFrame({"time": times, "lasts": lasts}).filter(pl.col("lasts") > 0)
     board = replace(board, info=replace(board.info, base_time=begins - zones[0]))

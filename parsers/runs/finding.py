@@ -20,7 +20,7 @@ from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace, mentions
 from tracetui.parsers.runs.run import CAPTURE as CAPTURE_PASS
 from tracetui.parsers.runs.run import LIGHT, RICH
-from tracetui.parsers.tool_registry import EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
+from tracetui.parsers.tool_registry import BY_KIND, EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -81,7 +81,9 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
 
 
 def _tool(candidate: Candidate) -> str:
-    return tool_of(candidate.kind)
+    """The tool that a file is of; what rocprof counted of kernels goes with its time line, as ncu's with nsys's."""
+    only_counted = candidate.kind == "rocprof" and candidate.path.name.endswith(BY_KIND["rocprof"].parts[-1])
+    return "ncu" if only_counted else tool_of(candidate.kind)
 
 
 def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Unit]:

@@ -212,6 +212,7 @@ def open_path(
     path = first if whole else _path_of(files, [*files, *found.lights.values()])
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
+    problems += _of_other_engines(traces)
     traces = [_with_program(trace, manifest, lights.get(trace.source.path)) for trace in traces]
     ordered = _with_board(sorted(traces, key=order), manifest, folder)
     return Run(
@@ -345,6 +346,18 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     return replace(trace, clean_step_ns=clean, light=light, notes=notes)
 
 
+def _of_other_engines(traces: list[Trace]) -> Iterator[TraceError]:
+    """What trtexec exported of an engine of which the recording beside it has no layer."""
+    timed = [trace for trace in traces if trace.host.height]
+    for trace in traces:
+        if trace.info.kind == "trtexec" and timed:
+            layers = trace.device["name"].cast(pl.String).unique()
+            if not any(other.host["name"].cast(pl.String).is_in(layers.implode()).any() for other in timed):
+                why = f"none of its {len(layers)} layers is a range of {timed[0].source.path.name}"
+                advice = "another engine, or recorded without NVTX: nsys profile --trace=cuda,nvtx"
+                yield TraceError(trace.source.path, why, advice)
+
+
 def _with_board(traces: list[Trace], manifest: RunManifest | None, folder: Path) -> tuple[Trace, ...]:
     """The traces with what the machine did during their steps, where a log or run.json says it."""
     if not any(trace.info.kind == "tegrastats" for trace in traces) and not (manifest and manifest.power.during):
@@ -379,7 +392,16 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
         from tracetui.parsers.ncu.pages import join_pages
 
         return join_pages(traces)
-    return [part for trace in traces for part in split_counted(trace)]
+    split = [split_counted(trace) for trace in traces]
+    if any(parts[0].has_timeline and not _all_counted(parts) for parts in split):
+        # the same kernels have their place in time there
+        split = [parts[1:] if _all_counted(parts) else parts for parts in split]
+    return [part for parts in split for part in parts]
+
+
+def _all_counted(parts: tuple[Trace, ...]) -> bool:
+    """Whether a time line has nothing but the kernels of which something was counted."""
+    return len(parts) > 1 and not parts[0].host.height and parts[0].device.height == parts[1].device.height
 
 
 def split_counted(trace: Trace) -> tuple[Trace, ...]:
