@@ -405,7 +405,7 @@ def slowed_share(manifest: RunManifest, full: float, fall: float) -> tuple[float
             highest[gpu.index] = max(gpu.clock_hz, highest.get(gpu.index, 0))
             fell += gpu.clock_hz <= highest[gpu.index] * (1 - fall / 100)
             loaded += 1
-    return (100 * fell / loaded, ["the clock fell under full load"]) if fell else (None, [])
+    return (100 * fell / loaded, []) if fell else (None, [])
 
 
 def counters_raised(power: Power) -> dict[str, int]:

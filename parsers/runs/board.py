@@ -16,7 +16,7 @@ from tracetui.parsers.tegrastats.reader import CLOCK, GPU_POWER, INPUTS, LOAD, t
 from tracetui.parsers.trace import Source, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 ZONE_NS = 900_000_000_000
@@ -80,8 +80,8 @@ NO_SENSORS = ("PMIC",)
 def beside(board: Trace, timed: Trace, *, zone_known: bool = False) -> tuple[Trace, dict[str, str]]:
     """The log by the clock of a recording beside it, and what the board did, and the energy of a step, in its steps.
 
-    A log's clock has no zone: where not exactly one puts all steps into the log, nothing is said. trtexec's times are of
-    no clock: an inference has the mean power of the samples in which the GPU worked, for as long as it takes.
+    A log's clock has no zone: where several put all steps into the log, nothing is said. trtexec's times are of no
+    clock: an inference has the mean power of the samples in which the GPU worked, for as long as it takes.
     """
     frame = board.counters.with_columns(pl.col("metric", "unit").cast(pl.String))
     times = np.unique(frame["time"].to_numpy())

@@ -210,7 +210,7 @@ def _bare(key: str) -> str:
 
 
 def _home(snapshot: _Unit, units: list[_Unit]) -> _Unit | None:
-    """The run that a file without kernels belongs to: the only one of its folder, else the one with the nearest name."""
+    """The run that a file without kernels belongs to: the only one of its folder, else that with the nearest name."""
     recorded = [unit for unit in units if not unit.tools <= WITHOUT_KERNELS & WITHOUT_TIME_LINE]
     folder = snapshot.first.path.parent
     beside = [unit for unit in recorded if any(c.path.parent == folder for c in unit.candidates)] or recorded

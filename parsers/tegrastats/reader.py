@@ -33,8 +33,8 @@ _STAMP = re.compile(r"(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d) ")
 _DATE = re.compile(r"\w{3} (\w{3} +\d{1,2} \d\d:\d\d:\d\d) (?:[A-Z]\w* )?(\d{4})\s*$")
 LOAD, CLOCK, GPU_POWER = "GPU load (GR3D)", "GPU clock", "GPU power"
 INPUTS = ("VDD_IN", "POM_5V_IN", "Power TOT", GPU_POWER)
-"""Supplies of the whole board, or jtop's sum: they contain the others (VIN_SYS_5V0 feeds a part of it). Of a GPU that is
-a card its own."""
+"""Supplies of the whole board, or jtop's sum: they contain the others (VIN_SYS_5V0 feeds a part of it). Of a
+card its own."""
 UNITS = {"%": "%", "mW": "mW", "C": "°C", "MHz": "MHz", "MB": "MB"}
 
 

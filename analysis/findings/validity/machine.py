@@ -44,10 +44,12 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if (share or 0.0) <= limits.share_percent and not rose and not alarms and not hot_and_slow:
         return None
     title = f"At {degrees or 0:.0f} °C the GPU's clock fell by {words.percent(drop)}"
-    if (share or 0.0) > limits.share_percent:
+    if (share or 0.0) > limits.share_percent and reasons:
         title = f"The GPU was slowed down in {words.percent(share or 0.0)} of the samples: {', '.join(reasons)}"
     elif rose or alarms:
         title = f"The board raised alarms during the run: {words.listed([*rose, *alarms], 2)}"
+    elif not hot_and_slow:
+        title = f"The GPU's clock fell under full load, in {words.percent(share or 0.0)} of the samples"
     only_power = reasons == ["sw_power_cap"] and not rose and not alarms and drop < limits.clock_percent
     return Finding(
         "info" if only_power else "warning",
