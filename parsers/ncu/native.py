@@ -408,10 +408,18 @@ def _source_lines(data: bytes, report: Report, tally: Tally) -> pl.DataFrame:
 def _by_instruction(data: bytes, metrics: Iterable[tuple[int, str, str, Span]]) -> dict[int, dict[str, float]]:
     """What a launch counted at each address, by the source page's titles, with those that it computes."""
     found: dict[int, dict[str, float]] = {}
+    # each metric names the same addresses, and most counts are small: they are read once
+    known: dict[bytes, float | None] = {}
     for _, _, title, metric in metrics:
         for number, instance in fields(data, *metric):
             if number == 3 and isinstance(instance, tuple):
-                pc, value = (_value(data, part)[0] if part else None for part in _parts(data, instance, 1, 2))
+                said = [b"", b""]
+                for at, part in fields(data, *instance):
+                    if at in (1, 2) and isinstance(part, tuple):
+                        said[at - 1] = data[slice(*part)]
+                        if said[at - 1] not in known:
+                            known[said[at - 1]] = _value(data, part)[0]
+                pc, value = map(known.get, said)
                 if pc is not None and value is not None and math.isfinite(value):
                     found.setdefault(int(pc), {})[title] = value
     for values in found.values():
