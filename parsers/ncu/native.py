@@ -44,10 +44,13 @@ _SHOWN = {"Nsight Compute Target": "ncu", "CUDA Version": "CUDA", "Display Drive
 _UNITS = tuple(
     (re.compile(pattern), unit)
     for pattern, unit in (
-        (r"launch__(block_dim_|occupancy_limit_|cluster_max_potential)", "block"),
+        (r"launch__(block_dim_|occupancy_limit_|cluster_max_potential)|gr__ctas", "block"),
         (r"launch__registers_per_thread", "register/thread"),
         (r"launch__shared_mem_per_block", "byte/block"),
-        (r"launch__shared_mem_config_size|profiler__replayer_bytes_", "byte"),
+        (r"launch__(shared_mem_config|persisting_l2_cache)_size|profiler__replayer_bytes_", "byte"),
+        (r"profiler__pmsampler_merged_samples", "sample"),
+        (r"(thread_)?inst_executed", "inst"),
+        (r"memory_l(1_tag_requests|1_wavefronts|2_theoretical_sectors)", "sectors"),
         (r"launch__sm_count", "SM"),
         (r"launch__cluster_max_active", "cluster"),
         (r"launch__thread_count|derived__(derivative_)?avg_thread_", "thread"),
@@ -71,7 +74,7 @@ _UNITS = tuple(
 units, which ncu scales only to print them."""
 _QUANTITIES = (
     ("bytes", "byte"), ("sectors", "sector"), ("cycles", "cycle"), ("requests", "request"), ("inst", "inst"),
-    ("warps", "warp"), ("time", "ns"),
+    ("warps", "warp"), ("time", "ns"), ("writeback_active", "cycle"),
 )  # fmt: skip
 _WORDS = re.compile(rf"(?:^|_)({'|'.join(word for word, _ in _QUANTITIES)})(?=_|$)")
 _OF_RATE = re.compile(r"\.(per_second|per_cycle\w*|peak_sustained\w*)$")
@@ -79,6 +82,7 @@ _OF_RATE = re.compile(r"\.(per_second|per_cycle\w*|peak_sustained\w*)$")
 
 def unit_of(metric: str) -> str:
     """The unit of a metric's value in a report, as its CSV has it without prefixes; empty where the name tells none."""
+    metric = metric.rpartition(".TriageCompute.")[2]
     whole = next((unit for pattern, unit in _UNITS if pattern.match(metric)), None)
     if whole is not None:
         return whole
