@@ -413,25 +413,40 @@ def _by_instruction(data: bytes, metrics: Iterable[tuple[int, str, str, Span]]) 
     """What a launch counted at each address, by the source page's titles, with those that it computes."""
     found: dict[int, dict[str, float]] = {}
     # each metric names the same addresses, and most counts are small: they are read once
-    known: dict[bytes, float | None] = {}
+    known: dict[bytes, float | None] = {b"": None}
     for _, _, title, metric in metrics:
-        for number, instance in fields(data, *metric):
-            if number == 3 and isinstance(instance, tuple):
-                said = [b"", b""]
-                for at, part in fields(data, *instance):
-                    if at in (1, 2) and isinstance(part, tuple):
-                        said[at - 1] = data[slice(*part)]
-                        if said[at - 1] not in known:
-                            known[said[at - 1]] = _value(data, part)[0]
-                pc, value = map(known.get, said)
-                if pc is not None and value is not None and math.isfinite(value):
-                    found.setdefault(int(pc), {})[title] = value
+        for said in _instances(data, metric):
+            for spelled in said:
+                if spelled not in known:
+                    known[spelled] = _value(spelled, (0, len(spelled)))[0]
+            pc, value = known[said[0]], known[said[1]]
+            if pc is not None and value is not None and math.isfinite(value):
+                found.setdefault(int(pc), {})[title] = value
     for values in found.values():
         stalls = [value for title, value in values.items() if _IS_STALL.fullmatch(title)]
         values |= {source_page.SAMPLES: sum(stalls)} if stalls else {}
         if values.get(source_page.SECTORS):
             values[source_page.REQUESTS] = values.get(source_page.INSTRUCTIONS, 0.0)
     return found
+
+
+_INSTANCE = re.compile(
+    rb"\x1a[\x00-\x7f]\n[\x00-\x7f](\x28[\x80-\xff]{0,9}[\x00-\x7f])"
+    rb"\x12[\x00-\x7f](\x28[\x80-\xff]{0,9}[\x00-\x7f]|\x19.{8})",
+    re.DOTALL,
+)
+"""How ncu writes a count at an instruction: its address and its value, each behind its number and length."""
+
+
+def _instances(data: bytes, metric: Span) -> list[tuple[bytes, bytes]]:
+    """The address and the value of each count of a metric, as they are spelled; the quick way where all are alike."""
+    content = data[slice(*metric)]
+    first, found = _INSTANCE.search(content), _INSTANCE.findall(content)
+    if first is not None and len(content) - first.start() == sum(6 + len(pc) + len(value) for pc, value in found):
+        return found
+    instances = [part for number, part in fields(data, *metric) if number == 3 and isinstance(part, tuple)]
+    spans = [_parts(data, instance, 1, 2) for instance in instances]
+    return [(data[slice(*(pc or (0, 0)))], data[slice(*(value or (0, 0)))]) for pc, value in spans]
 
 
 def _texts(data: bytes, span: Span) -> dict[tuple[str, int], str]:
