@@ -48,7 +48,7 @@ FACTORS = {
     "ncu raw": 25.0,
     "ncu report": 9.0,
     "memory_snapshot": 8.5,
-    "rocprof": 12.0,
+    "rocprof": 5.0,
     "jax": 12.0,
 }
 """The peak of memory by byte of the inflated file, as measured on recordings of 30 MB and more."""
