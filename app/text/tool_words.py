@@ -40,7 +40,7 @@ class ToolWords(Struct, frozen=True):
     """How to record less, for kinds that can't be cut."""
 
 
-TABLES = ("kernels", "operators", "host", "api", "ranges", "modules")
+TABLES = ("kernels", "operators", "host", "api", "ranges", "modules", "copies")
 """Tables that say what is missing if they are empty."""
 _BOTH_SIDES = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 _NSYS = "nsys profile --trace=cuda,nvtx,osrt python train.py"

@@ -248,7 +248,7 @@ class KernelsView(CountedView, PicturedView):
                 frame,
                 columns=filled(MEMOPS.columns, frame),
                 note=session.counted().describe() + session.counted().work_words,
-                empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
+                empty=nothing("copies", session.trace().info.kind),
             )
             return in_units(session, page)
         if grouped_by != "name":
