@@ -8,10 +8,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from judged import facts, fires
+from judged import facts, fires, silent
 from sample_runs import recorded
 
 from tracetui.analysis.counters.counters import kernel_counters
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.app.cli.main import main
 from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.errors import TraceError
@@ -290,6 +291,26 @@ def test_counters_of_rocprofv3_beside_its_kernels(tmp_path: Path) -> None:
         ("first", "FETCH_SIZE"): [46_080],
         ("divide(float*, int)", "SQ_WAVES"): [16_384],
     }
+
+
+def test_counters_of_rocprofv3_are_of_the_run_of_a_database_beside_them(tmp_path: Path) -> None:
+    """Another recording of the same program: its kernels don't count again, and the product of a grid is no other."""
+    (tmp_path / "a.db").write_bytes(gzip.decompress(recorded("formats/rocpd/ck_bmm_results.db.gz").read_bytes()))
+    header = OF_THE_DOCUMENTATION.partition("\n")[0]
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        rows = connection.execute(
+            "SELECT dispatch_id, name, grid_x * grid_y * grid_z, workgroup_x * workgroup_y * workgroup_z, pid, start,"
+            " end FROM kernels"
+        ).fetchall()
+    lines = [
+        f'{at},{at},"Agent 1",1,{pid},1,{grid},1,"{name}",{group},0,0,8,0,16,"SQ_WAVES",{at}.5,{start + 7},{end + 7}'
+        for at, name, grid, group, pid, start, end in rows
+    ]
+    (tmp_path / "1_counter_collection.csv").write_text("\n".join([header, *lines]) + "\n")
+    run = open_path(tmp_path, cache=False)
+    assert ([trace.info.tool for trace in run.traces], run.others) == (["AMD rocprofv3", "AMD rocprofv3, counters"], ())
+    assert [trace.device.height for trace in run.traces] == [151, 151]
+    assert silent("V25", Facts(run))
 
 
 def test_counters_of_rocprofv3s_json(tmp_path: Path) -> None:
