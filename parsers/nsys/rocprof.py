@@ -111,7 +111,8 @@ def _joined(frames: dict[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], p
         frames[_KERNELS] = found.with_row_index("counted")
         last = frames[_KERNELS].unique(_DISPATCH, keep="last").select("counted", *_DISPATCH)
         counters = counted.join(last, on=_DISPATCH, nulls_equal=True, maintain_order="left")
-        counters = counters.select("counted", "metric", pl.lit(None).alias("unit"), "value").cast(dict(COUNTED))
+        counters = counters.select("counted", "metric", pl.lit(None).alias("unit"), "value")
+        counters = counters.with_columns(pl.col(name).cast(kind) for name, kind in COUNTED.items())
     return frames, counters
 
 

@@ -52,7 +52,7 @@ def _values(state: PowerState) -> Iterator[tuple[str, str, float | None]]:
         yield f"{CLOCK}{of}", "MHz", gpu.clock_hz and gpu.clock_hz / MHZ
         yield f"{GPU_POWER}{of}", "mW", gpu.power_mw
         yield f"GPU{of}", "C", gpu.temperature_c
-    yield "memory load (EMC)", "%", state.emc and state.emc.load_percent
+    yield "memory load (EMC)", "%", state.emc.load_percent if state.emc else None
     for rail in state.rails:
         yield rail.name or "", "mW", rail.power_mw
     for name, warmth in state.temperatures_c.items():
@@ -135,7 +135,7 @@ def _of_inferences(frame: pl.DataFrame, timed: Trace) -> dict[str, str]:
     for rail in INPUTS:
         power = drawn.filter(pl.col("metric") == rail)["value"]
         if len(power) >= _ENOUGH and len(power) == len(busy) and each:
-            watts = float(power.mean()) / 1e3
+            watts = float(power.to_numpy().mean()) / 1e3
             return {
                 "energy per inference": f"about {watts * each / 1e6:,.3g} mJ ({rail}: {watts:,.3g} W, the mean of "
                 f"{len(busy):,} samples with a load of {BUSY_PERCENT:.0f} % or more, for {each / 1e6:,.3g} ms)"

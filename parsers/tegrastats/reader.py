@@ -61,8 +61,8 @@ def read_tegrastats(path: Path, watch: Watch | None = None) -> Trace:
     if not times:
         advice = "let the logger run longer" if of_jtop else "record it anew: tegrastats --logfile FILE"
         raise TraceError(path, f"a log of {'jtop' if of_jtop else 'tegrastats'} without a sample", advice)
-    source = Source(path, path.stat().st_size, len(times) + tally.skipped_events, len(times))
-    return trace_of(OF_JTOP if of_jtop else TOOL, source, times, values, tally)
+    file = Source(path, path.stat().st_size, len(times) + tally.skipped_events, len(times))
+    return trace_of(OF_JTOP if of_jtop else TOOL, file, times, values, tally)
 
 
 def trace_of(
