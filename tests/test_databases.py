@@ -226,6 +226,13 @@ def test_odd_json_of_rocprofv3_is_one_line(tmp_path: Path, content: str) -> None
         open_path(tmp_path / "a.json", cache=False)
 
 
+def test_numbers_of_more_than_64_bits_are_none(tmp_path: Path) -> None:
+    kernels = [{"start_timestamp": start, "end_timestamp": 5, "dispatch_info": {}} for start in (1, 2**64 - 1)]
+    said = {"rocprofiler-sdk-tool": [{"buffer_records": {"kernel_dispatch": kernels}}]}
+    (tmp_path / "a.json").write_text(json.dumps(said))
+    assert open_path(tmp_path / "a.json", cache=False).main.device["duration"].to_list() == [4]
+
+
 def test_rocprof_v1s_json() -> None:
     trace = open_path(recorded("formats/rocprof/vector_add_results.json"), cache=False).main
     assert sums(trace, "kind") == {"kernel": (1, 3_431_611), "memcpy": (3, 1_066_407_390)}

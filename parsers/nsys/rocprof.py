@@ -459,8 +459,10 @@ def _read_process(process: _Process, gpus: list[DeviceInfo], parts: Parts, tally
 
     def add(rows: list[tuple[Any, ...]], whole: tuple[str, ...], **others: pl.DataType) -> None:
         if rows:
-            titles = dict.fromkeys(whole, pl.Int64()) | others
-            _add(pl.DataFrame(rows, titles, orient="row", strict=False), {}, parts)
+            kinds = dict.fromkeys(whole, pl.Int64()) | others
+            columns = zip(kinds.items(), zip(*rows, strict=True), strict=True)
+            frame = {title: pl.Series(cells, dtype=kind, strict=False) for (title, kind), cells in columns}
+            _add(pl.DataFrame(frame), {}, parts)
 
     found = process.buffer_records
     usable = [record for record in found.kernel_dispatch if record.dispatch_info is not None]
@@ -471,7 +473,9 @@ def _read_process(process: _Process, gpus: list[DeviceInfo], parts: Parts, tally
     for one in process.callback_records.counter_collection:
         sums: dict[str, float] = defaultdict(float)
         for value in one.records:
-            sums[counters.get(value.counter_id.handle, f"counter {value.counter_id.handle}")] += value.value or 0.0
+            handle = value.counter_id.handle
+            if value.value is not None:
+                sums[counters.get(handle, f"counter {handle}")] += value.value
         said = kernel(one.dispatch_data, one.stream_id)
         # a kernel that is replayed for more counters has some of them in each pass
         new = {(said[_OF_KERNEL.index("Dispatch_Id")], name): total for name, total in sums.items()}
@@ -488,12 +492,16 @@ def _read_process(process: _Process, gpus: list[DeviceInfo], parts: Parts, tally
         ],
         _OF_COPY, Direction=pl.String(),
     )  # fmt: skip
-    domains = {"HIP": (*found.hip_api, *found.rccl_api), "HSA": found.hsa_api, "MARKER": found.marker_api}
+    domains = {"HIP": (*found.hip_api, *found.rccl_api), "HSA": found.hsa_api}
     calls = [
-        (*call(record), markers.get(record.correlation_id.internal or 0) or _operation(process, record), domain)
-        if domain == "MARKER" else (*call(record), _operation(process, record), domain)
-        for domain, records in domains.items() for record in records
-    ]  # fmt: skip
+        (*call(record), _operation(process, record), domain)
+        for domain, records in domains.items()
+        for record in records
+    ]
+    calls += [
+        (*call(record), markers.get(record.correlation_id.internal or 0) or _operation(process, record), "MARKER")
+        for record in found.marker_api
+    ]
     add(calls, _CALL, Function=pl.String(), Domain=pl.String())
 
 
