@@ -163,6 +163,8 @@ WORDS: dict[str, ToolWords] = {
             "ranges": 'Mark parts of the program with\nroctxRangePush("name") ... roctxRangePop(),\n'
             f"and record with\n{_ROCPROF}.",
             "modules": "rocprof does not record modules, and there are no roctx ranges in their place.",
+            "counters": "rocprofv3 counts what --pmc names, and a recording of it fills this tab:\n\n"
+            "rocprofv3 --kernel-trace --pmc SQ_WAVES OccupancyPercent --output-format rocpd -- PROGRAM",
         },
     ),
     "trtexec": ToolWords(
