@@ -11,6 +11,7 @@ from chrome_file import ChromeFile
 from judged import facts, fires, silent
 from sample_runs import recorded
 
+from tracetui.analysis.compare.comparable import comparable
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.tegrastats.lines import MHZ, parse
@@ -244,3 +245,13 @@ def test_samples_of_run_json(tmp_path: Path) -> None:
     captured = dict(open_path(tmp_path, cache=False).main.info.captured)
     assert captured["energy per step"] == "400 J (GPU power: 800 J in 2 recorded steps, of 3 samples)"
     assert captured["GPU load in steps"] == "mean 99.0 %, 99 to 99 %"
+
+
+def test_what_a_machine_did_is_no_setting_of_the_recording(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        assert beside_a_recording(tmp_path / name, 8, 0)["energy per step"]
+    (tmp_path / "b/board.log").unlink()
+    a, b = (open_path(tmp_path / name, cache=False).main for name in ("a", "b"))
+    assert dict(a.info.captured)["energy per step"]
+    assert not [row.field for row in comparable(a, b).differences if "step" in row.field]

@@ -16,6 +16,7 @@ from tracetui.app.reports.parts import Facts, Sentences, Title
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
 from tracetui.parsers.names.kernel_names import short_name
+from tracetui.parsers.tool_registry import OF_BOARD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -172,10 +173,6 @@ def _how_to_print(trace: Trace) -> str:
 def facts_of(run: Run, trace: Trace) -> Facts:
     """What is known of a recording itself: file, GPU, the base of its numbers."""
     return Facts((*_head(trace), *_light_pass(run.passes, trace)))
-
-
-OF_BOARD = (" in steps", "energy per step", "energy per inference")
-"""How titles end of what a board's log, or run.json, says of a recording."""
 
 
 def _head(trace: Trace) -> Iterator[tuple[str, str]]:
