@@ -151,6 +151,8 @@ TOOLS = (
 A file is held against them the other way round: the format of a tool that sees less is the narrower one, and almost any
 JSON might be Chrome's.
 """
+OF_BOARD = (" in steps", "energy per step", "energy per inference")
+"""How titles in `TraceInfo.captured` end that say what the machine did meanwhile, and are no settings."""
 KINDS = tuple(tool.kind for tool in TOOLS)
 BY_KIND = {tool.kind: tool for tool in TOOLS}
 WITHOUT_TIME_LINE = frozenset(tool.kind for tool in TOOLS if not tool.has_time_line)

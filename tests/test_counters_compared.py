@@ -240,7 +240,7 @@ async def test_the_counters_tab(size: tuple[int, int]) -> None:
 async def test_the_counters_tab_without_counters() -> None:
     async with opened(recorded("chrome/cudagraph_replay.trace.json.gz")) as (app, pilot):
         await press(pilot, "6")
-        assert "ncu --set full --csv --page raw --log-file counters.csv PROGRAM" in screen_text(app)
+        assert "ncu --set full --import-source yes --export counters.ncu-rep PROGRAM" in screen_text(app)
         await press(pilot, "v", "v")
         assert "No hardware counters here." in screen_text(app)
 

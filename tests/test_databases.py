@@ -1,16 +1,18 @@
 """Databases of nvprof, rocprofv3, rocprof v1 and RPDTracer, against the figures of their own bytes."""
 
 import gzip
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
-from judged import facts, fires
+from judged import facts, fires, silent
 from sample_runs import recorded
 
 from tracetui.analysis.counters.counters import kernel_counters
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.app.cli.main import main
 from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.errors import TraceError
@@ -224,6 +226,13 @@ def test_odd_json_of_rocprofv3_is_one_line(tmp_path: Path, content: str) -> None
         open_path(tmp_path / "a.json", cache=False)
 
 
+def test_numbers_of_more_than_64_bits_are_none(tmp_path: Path) -> None:
+    kernels = [{"start_timestamp": start, "end_timestamp": 5, "dispatch_info": {}} for start in (1, 2**64 - 1)]
+    said = {"rocprofiler-sdk-tool": [{"buffer_records": {"kernel_dispatch": kernels}}]}
+    (tmp_path / "a.json").write_text(json.dumps(said))
+    assert open_path(tmp_path / "a.json", cache=False).main.device["duration"].to_list() == [4]
+
+
 def test_rocprof_v1s_json() -> None:
     trace = open_path(recorded("formats/rocprof/vector_add_results.json"), cache=False).main
     assert sums(trace, "kind") == {"kernel": (1, 3_431_611), "memcpy": (3, 1_066_407_390)}
@@ -275,12 +284,12 @@ def test_counters_of_rocprofv3_alone(tmp_path: Path) -> None:
 
 
 def test_counters_of_rocprofv3_beside_its_kernels(tmp_path: Path) -> None:
-    """The kernels are those of the trace, whose order differs; a dispatch that it lacks is a kernel too."""
+    """The kernels are those of the trace, which names no process; a dispatch that it lacks is a kernel too."""
     (tmp_path / "1_counter_collection.csv").write_text(OF_THE_DOCUMENTATION)
     (tmp_path / "1_kernel_trace.csv").write_text(
-        '"Kind","Agent_Id","Queue_Id","Process_Id","Dispatch_Id","Kernel_Name","Correlation_Id","Start_Timestamp",'
-        '"End_Timestamp"\n"KERNEL_DISPATCH","Agent 1",1,15606,9,"late",9,3200098838999999,3200098839999999\n'
-        '"KERNEL_DISPATCH","Agent 1",1,15606,1,"first",1,3200098838431081,3200098838483232\n'
+        '"Kind","Agent_Id","Queue_Id","Dispatch_Id","Kernel_Name","Correlation_Id","Start_Timestamp",'
+        '"End_Timestamp"\n"KERNEL_DISPATCH","Agent 1",1,9,"late",9,3200098838999999,3200098839999999\n'
+        '"KERNEL_DISPATCH","Agent 1",1,1,"first",1,3200098838431081,3200098838483232\n'
     )
     run = open_path(tmp_path, cache=False)
     assert run.main.device["name"].cast(pl.String).to_list() == ["first", "divide(float*, int)", "late"]
@@ -289,6 +298,61 @@ def test_counters_of_rocprofv3_beside_its_kernels(tmp_path: Path) -> None:
         ("first", "FETCH_SIZE"): [46_080],
         ("divide(float*, int)", "SQ_WAVES"): [16_384],
     }
+
+
+def test_counters_of_rocprofv3_are_of_the_run_of_a_database_beside_them(tmp_path: Path) -> None:
+    """Another recording of the same program: its kernels don't count again, and the product of a grid is no other."""
+    (tmp_path / "a.db").write_bytes(gzip.decompress(recorded("formats/rocpd/ck_bmm_results.db.gz").read_bytes()))
+    header = OF_THE_DOCUMENTATION.partition("\n")[0]
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        rows = connection.execute(
+            "SELECT dispatch_id, name, grid_x * grid_y * grid_z, workgroup_x * workgroup_y * workgroup_z, pid, start,"
+            " end FROM kernels"
+        ).fetchall()
+    lines = [
+        f'{at},{at},"Agent 1",1,{pid},1,{grid},1,"{name}",{group},0,0,8,0,16,"SQ_WAVES",{at}.5,{start + 7},{end + 7}'
+        for at, name, grid, group, pid, start, end in rows
+    ]
+    (tmp_path / "1_counter_collection.csv").write_text("\n".join([header, *lines]) + "\n")
+    run = open_path(tmp_path, cache=False)
+    assert ([trace.info.tool for trace in run.traces], run.others) == (["AMD rocprofv3", "AMD rocprofv3, counters"], ())
+    assert [trace.device.height for trace in run.traces] == [151, 151]
+    assert silent("V25", Facts(run))
+
+
+def test_counters_of_rocprofv3s_json(tmp_path: Path) -> None:
+    """The layout of rocprofiler-sdk's tool, put into a real file: parts of the GPU, a second pass, a kernel alone."""
+    content = json.loads(gzip.decompress(recorded("formats/rocprof/v3_results.json.gz").read_bytes()))
+    (process,) = content["rocprofiler-sdk-tool"]
+    first, second = process["buffer_records"]["kernel_dispatch"][:2]
+    alone = second | {"dispatch_info": second["dispatch_info"] | {"dispatch_id": 99_999_999}}
+    process["counters"] = [{"id": {"handle": 7}, "name": "SQ_WAVES"}, {"id": {"handle": 8}, "name": "FETCH_SIZE"}]
+    process["callback_records"] = {
+        "counter_collection": [
+            {"thread_id": 1, "dispatch_data": dispatch, "arch_vgpr_count": 8, "records": records}
+            for dispatch, records in (
+                (first, [{"counter_id": {"handle": 7}, "value": value} for value in (3.0, 4.0)]),
+                (first, [{"counter_id": {"handle": handle}, "value": 9.0} for handle in (7, 8)]),
+                (alone, [{"counter_id": {"handle": 7}, "value": 1.5}]),
+            )
+        ]
+    }
+    process["buffer_records"]["marker_api"] = [
+        {"kind": 1, "operation": 0, "thread_id": 5, "correlation_id": {"internal": 3}, "start_timestamp": 1_000,
+         "end_timestamp": 2_000}
+    ]  # fmt: skip
+    process.setdefault("strings", {})["marker_api"] = [{"key": 3, "value": "step 0"}]
+    (tmp_path / "1_results.json").write_text(json.dumps(content))
+    run = open_path(tmp_path, cache=False)
+    assert run.main.device.height == 1_501
+    assert run.main.host.select(pl.col("name", "kind").cast(pl.String), "duration").rows() == [
+        ("step 0", "annotation", 1_000)
+    ]
+    (counters,) = run.of_kind("ncu")
+    assert counters.device.height == 2
+    assert sorted(counters.counters.select("device_row", pl.col("metric").cast(pl.String), "value").rows()) == [
+        (0, "FETCH_SIZE", 9 * 1024), (0, "SQ_WAVES", 7), (1, "SQ_WAVES", 1.5)
+    ]  # fmt: skip
 
 
 def test_counters_of_rocprof_v1_without_times() -> None:

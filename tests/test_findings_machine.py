@@ -81,12 +81,15 @@ def test_alarms_of_a_board(recording: Recording, tmp_path):
 
 
 def test_hot_and_slow(recording: Recording):
-    def at(degrees: float) -> Facts:
-        samples = [sample(clock_hz=hz * MHZ, temperature_c=degrees, throttle_reasons=None) for hz in (1000, 950, 700)]
+    def at(degrees: float, load: float = 60.0) -> Facts:
+        known = {"temperature_c": degrees, "throttle_reasons": None, "load_percent": load}
+        samples = [sample(clock_hz=hz * MHZ, **known) for hz in (700, 1000, 950, 700)]
         return run(recording(VIM), during=samples)
 
     assert fires("T1", at(90)).title == "At 90 °C the GPU's clock fell by 30.0 %"
     assert silent("T1", at(70))
+    # under full load no governor lowers the clock; what comes before the highest is no fall
+    assert fires("T1", at(70, 99)).title == "The GPU's clock fell under full load, in 25.0 % of the samples"
 
 
 def test_nothing_known_of_throttling(recording: Recording):

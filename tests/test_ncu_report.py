@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from sample_runs import recorded
 
 from tracetui.analysis.counters.source_lines import source_lines
@@ -16,7 +17,7 @@ from tracetui.parsers import Trace, open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu import native
 from tracetui.parsers.ncu.cubin import lines_of
-from tracetui.parsers.ncu.frames import base_unit
+from tracetui.parsers.ncu.frames import NVTX_SECTION, base_unit
 from tracetui.parsers.ncu.native import unit_of
 from tracetui.parsers.ncu.reader import read_ncu
 from tracetui.parsers.wire import Damaged, fields
@@ -25,6 +26,9 @@ HISTOGRAM, MATMULT = "formats/ncu_rep/histogram.ncu-rep", "formats/ncu_rep/matmu
 SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
+
+
+PAGES = (".ncu-rep", "_raw.csv", "_source.csv")
 
 
 def metric(trace: Trace, row: int, name: str) -> float:
@@ -86,6 +90,27 @@ def test_every_value_is_nvidias(name: str) -> None:
                 assert base_unit(found.unit() or "")[0] == (unit or ""), spelled
         assert not values
     assert compared > 400
+
+
+def test_a_recorded_report_says_what_ncus_pages_of_it_say() -> None:
+    """Recorded with SourceCounters, the program's lines and NVTX; its pages were printed by ncu."""
+    own, raw, lines = (open_path(recorded(f"ncu/kernels{end}.gz"), cache=False).main for end in PAGES)
+    metrics = [
+        trace.counters.filter(kind="metric").select("device_row", pl.col("metric").cast(pl.String), "value", "text")
+        for trace in (own, raw)
+    ]
+    both = metrics[0].join(metrics[1], on=["device_row", "metric"], suffix="_printed")
+    assert both.drop_nulls("value").height == 8_849
+    assert both.filter(pl.col("text") != pl.col("text_printed")).height == 0
+    # a page has two decimals, of thousands or more where a value is large
+    far = both.filter((pl.col("value") - pl.col("value_printed")).abs() > 0.00501 * pl.col("value").abs().clip(1.0))
+    assert far.height == 0
+    assert_frame_equal(source_lines(own), source_lines(lines))
+    assert source_lines(own).filter(place="kernels.cu:15").select("sectors_per_request", "source").row(0) == (
+        32.0, "y[j] = x[j] * 2.0f;"
+    )  # fmt: skip
+    around = own.counters.filter(pl.col("section").cast(pl.String) == NVTX_SECTION)["text"].to_list()
+    assert around == ["streaming", "streaming", "awkward", "awkward"]
 
 
 def test_a_report_may_be_gzipped_and_lie_beside_a_page_of_it(tmp_path: Path) -> None:

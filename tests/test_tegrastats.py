@@ -1,5 +1,6 @@
 """Lines of tegrastats as boards and releases print them."""
 
+import json
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
+from judged import facts, fires, silent
 from sample_runs import recorded
 
+from tracetui.analysis.compare.comparable import comparable
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.tegrastats.lines import MHZ, parse
@@ -186,7 +189,7 @@ def beside_a_recording(folder: Path, samples: int, zone: int) -> dict[str, str]:
 def test_energy_of_a_step_beside_a_recording(tmp_path: Path, zone: int) -> None:
     said = beside_a_recording(tmp_path, 8, zone)
     # 2 W for 0.5 s, 3 W and 4 W for a second each
-    assert said["energy per step"] == "4 J (VDD_IN: 8 J in 2 steps, of 3 samples)"
+    assert said["energy per step"] == "4 J (VDD_IN: 8 J in 2 recorded steps, of 3 samples)"
     assert said["GPU clock in steps"] == "mean 1,100.0 MHz, 1,000 to 1,200 MHz"
     assert said["gpu temperature in steps"] == "mean 40.0 °C, 40 to 40 °C"
 
@@ -194,4 +197,61 @@ def test_energy_of_a_step_beside_a_recording(tmp_path: Path, zone: int) -> None:
 @pytest.mark.parametrize(("samples", "zone"), [(1_000, 0), (3, 0), (8, 7)])
 def test_nothing_is_said_where_the_clocks_do_not_tell(tmp_path: Path, samples: int, zone: int) -> None:
     """A log so long that two zones fit, one that ends within the steps, and a clock that is in no zone."""
-    assert not [name for name in beside_a_recording(tmp_path, samples, zone) if "step" in name]
+    said = {name: text for name, text in beside_a_recording(tmp_path, samples, zone).items() if "step" in name}
+    not_covered = {"energy per step": "unknown, for the log does not cover the recorded steps"}
+    assert said == ({} if samples == 1_000 else not_covered)
+
+
+def test_throttling_is_told_from_a_log_alone(tmp_path: Path) -> None:
+    lines = [
+        f"01-31-2026 10:00:{at:02} RAM 9/99MB GR3D_FREQ {99 if at else 5}%@[{clock}] PMIC@100C gpu@{60 + at}C\n"
+        for at, clock in enumerate([300, *[1300] * 20, *[800] * 5])
+    ]
+    (tmp_path / "board.log").write_text("".join(lines))
+    finding = fires("T1", facts(open_path(tmp_path / "board.log", cache=False).main))
+    assert finding.title == "At 85 °C the GPU's clock fell by 38.5 %"
+    (tmp_path / "board.log").write_text("".join(line.replace("@[800]", "@[1250]") for line in lines))
+    assert silent("T1", facts(open_path(tmp_path / "board.log", cache=False).main))
+
+
+def test_energy_of_an_inference_is_the_power_of_a_busy_gpu_for_its_time(tmp_path: Path) -> None:
+    shutil.copy(recorded("formats/trtexec/mobilenet.qat.profile.json"), tmp_path)
+    (tmp_path / "board.log").write_text("RAM 9/99MB GR3D_FREQ 9% VDD_IN 90mW/9mW\n" * 5)
+    run = open_path(tmp_path, cache=False)
+    assert ([trace.info.kind for trace in run.traces], run.others) == (["trtexec", "tegrastats"], ())
+    assert "energy per inference" not in dict(run.main.info.captured)
+    with (tmp_path / "board.log").open("a") as file:
+        file.write("RAM 9/99MB GR3D_FREQ 99% VDD_IN 2000mW/9mW\n" * 2 + "RAM 9/99MB GR3D_FREQ 50% VDD_IN 5000mW/9mW\n")
+    # 3 W for 0.647062 ms
+    assert dict(open_path(tmp_path, cache=False).main.info.captured)["energy per inference"] == (
+        "about 1.94 mJ (VDD_IN: 3 W, the mean of 3 samples with a load of 50 % or more, for 0.647 ms)"
+    )
+
+
+def test_samples_of_run_json(tmp_path: Path) -> None:
+    """Alone, and beside the recording: three samples in 2.5 s of two steps."""
+    zero = 1_735_812_000_000_000_000
+    samples = [
+        {"time_unix_ns": zero + at * 1_000_000_000, "sources": ["nvidia-smi"],
+         "gpus": [{"index": 0, "load_percent": 99.0, "clock_hz": 1_000_000_000, "power_mw": 100_000 * (1 + at)}]}
+        for at in range(8)
+    ]  # fmt: skip
+    said = {"schema": "tracetui.run/1", "status": "finished", "power": {"during": samples}}
+    beside_a_recording(tmp_path, 8, 0)
+    (tmp_path / "board.log").unlink()
+    (tmp_path / "run.json").write_text(json.dumps(said))
+    alone = open_path(tmp_path / "run.json", cache=False)
+    assert dict(alone.main.info.captured)["GPU power"] == "mean 450,000.0 mW, largest 800,000 mW"
+    captured = dict(open_path(tmp_path, cache=False).main.info.captured)
+    assert captured["energy per step"] == "400 J (GPU power: 800 J in 2 recorded steps, of 3 samples)"
+    assert captured["GPU load in steps"] == "mean 99.0 %, 99 to 99 %"
+
+
+def test_what_a_machine_did_is_no_setting_of_the_recording(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        assert beside_a_recording(tmp_path / name, 8, 0)["energy per step"]
+    (tmp_path / "b/board.log").unlink()
+    a, b = (open_path(tmp_path / name, cache=False).main for name in ("a", "b"))
+    assert dict(a.info.captured)["energy per step"]
+    assert not [row.field for row in comparable(a, b).differences if "step" in row.field]

@@ -14,7 +14,7 @@ from tui_pilot import opened
 
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.names.kernel_names import short_name
+from tracetui.parsers.names.kernel_names import category, short_name
 
 PARTS = ("profile", "layers", "times")
 
@@ -133,3 +133,13 @@ def test_layers_that_were_fused_are_called_by_all_of_them() -> None:
 async def test_the_findings_of_layers_that_no_host_event_launched_have_their_places():
     async with opened(recorded("formats/trtexec"), tab="findings", cache=False) as (app, _):
         assert app.view.table.height_of_view
+
+
+def test_beside_a_recording_of_another_engine_it_is_said(folder: Path) -> None:
+    shutil.copy(recorded("nsys/vim_tiny_fp32_bs4.sqlite.gz"), folder / "run.sqlite.gz")
+    (warning,) = open_path(folder, cache=False).warnings
+    assert "none of its 85 layers is a range of run.sqlite.gz; another engine" in warning
+
+
+def test_a_reformat_is_a_copy_whatever_layer_it_names() -> None:
+    assert category("Reformatting CopyNode for Output Tensor 0 to features.2.conv.2.weight + Conv_94") == "copy"

@@ -19,6 +19,7 @@ from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES, type_in_name
 from tracetui.parsers.runs.manifest import Device, GpuState, Modes, PowerState, RunManifest
+from tracetui.parsers.tool_registry import OF_BOARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -105,7 +106,7 @@ def _gpus(trace: Trace, what: str) -> list[object] | None:
 
 
 def _of_headers(a: Trace, b: Trace, *, skip: frozenset[str]) -> Iterator[Difference]:
-    left, right = dict(a.info.captured), dict(b.info.captured)
+    left, right = ({n: said for n, said in t.info.captured if not n.endswith(OF_BOARD)} for t in (a, b))
     # what the files of one tool never record is no difference between the runs
     fields = left.keys() | right.keys() if a.info.tool == b.info.tool else left.keys() & right.keys()
     for field in sorted(fields - NEVER_EQUAL - skip):

@@ -80,9 +80,9 @@ def apart(trace: Trace, other: Trace) -> Apart:
     if shared < COMMON_PERCENT:
         longest = (short_name(str(rows.sort("ns", descending=True)["name"][0])) for rows in (mine, its))
         differing.append(Difference("longest kernel", *longest))
-    same = common.join(mine, on=["key", "grid", "block"], how="semi", nulls_equal=True)
+    same = common.join(mine, on=_SIZE, how="semi", nulls_equal=True)
     alike = 100 * float(same["ns"].sum()) / common_ns if common_ns else 100.0
-    rest = common.join(same, on=["key", "grid", "block"], how="anti", nulls_equal=True).sort("ns", descending=True)
+    rest = common.join(same, on=_SIZE, how="anti", nulls_equal=True).sort("ns", descending=True)
     if not rest.height:
         return Apart(tuple(differing), shared, alike, "", None)
     kernel = rest.row(0, named=True)
@@ -90,6 +90,10 @@ def apart(trace: Trace, other: Trace) -> Apart:
     row = str(here["name"][0])
     size = Difference(f"grid of {short_name(row)}", _words(here["grid"][0]), _words(kernel["grid"]))
     return Apart(tuple(differing), shared, alike, row, size)
+
+
+_SIZE = ["key", "blocks", "threads"]
+"""Of a launch: a change of batch changes how many blocks there are, and ROCm's counters have that number only."""
 
 
 def _gpu(trace: Trace, field: str) -> object | None:
@@ -114,9 +118,15 @@ def _words(grid: list[int] | None) -> str:
 
 @kept
 def _launches(trace: Trace) -> pl.DataFrame:
-    """Time by kernel and size of launch: key, name, grid, block, ns."""
+    """Time by kernel and size of launch: key, name, grid, block, blocks, threads, ns."""
     rows = trace.device.lazy().select("kind", "name", "grid", "block", "duration")
     rows = rows.filter((pl.col("kind") == "kernel") & pl.col("grid").is_not_null())
     sums = rows.group_by("name", "grid", "block").agg(ns=pl.col("duration").sum()).collect()
-    sums = sums.with_columns(pl.col("name").cast(pl.String))
+    sums = sums.with_columns(
+        pl.col("name").cast(pl.String),
+        **{
+            total: pl.fold(1, lambda product, axis: product * axis, [pl.col(of).arr.get(axis) for axis in range(3)])
+            for total, of in (("blocks", "grid"), ("threads", "block"))
+        },
+    )
     return sums.with_columns(key=pl.Series([key(name or "") for name in sums["name"]], dtype=pl.String))

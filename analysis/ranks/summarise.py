@@ -24,6 +24,7 @@ from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.runs.manifest import SLOWED, GpuState, Machine, Power, RunManifest
 from tracetui.parsers.tally import CUT_SHORT
+from tracetui.parsers.tool_registry import OF_BOARD
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -380,7 +381,9 @@ _OF_ONE_FILE = frozenset({"trace_id", "schemaVersion", "profile_memory", "with_s
 
 def environment(trace: Trace, manifest: RunManifest | None, rank: int | None = None) -> tuple[tuple[str, str], ...]:
     """What the recording and its run.json say of the machine of this rank, by name; what neither says is absent."""
-    found = {name: value for name, value in trace.info.captured if name not in _OF_ONE_FILE}
+    found = {
+        name: value for name, value in trace.info.captured if name not in _OF_ONE_FILE and not name.endswith(OF_BOARD)
+    }
     if trace.info.tool_version is not None:
         found["tool"] = trace.info.tool_version
     ended = next((one.error for one in manifest.ranks if one.rank == rank), None) if manifest is not None else None

@@ -382,15 +382,30 @@ def own_gpus(manifest: RunManifest, state: PowerState) -> tuple[GpuState, ...]:
     return mine if number is not None and mine else state.gpus
 
 
-def slowed_share(manifest: RunManifest) -> tuple[float | None, list[str]]:
-    """The share of samples in which something slowed a GPU down, percent, and what; None where no sample says."""
-    states = manifest.power.during
-    gpus = [gpu for state in states for gpu in own_gpus(manifest, state) if gpu.throttle_reasons is not None]
-    if not gpus:
-        return None, []
-    slow = [gpu for gpu in gpus if SLOWED.intersection(gpu.throttle_reasons or ())]
-    reasons = sorted({reason for gpu in slow for reason in gpu.throttle_reasons or () if reason in SLOWED})
-    return 100 * len(slow) / len(gpus), reasons
+def slowed_share(manifest: RunManifest, full: float, fall: float) -> tuple[float | None, list[str]]:
+    """The share of samples in which something slowed a GPU down, percent, and what; None where no sample says.
+
+    Where no sample has reasons, those of fully loaded GPUs tell by their clock, which no governor lowers then.
+
+    Args:
+        manifest: what has the samples.
+        full: load from which a GPU is fully loaded, percent.
+        fall: by how much its clock is then below an earlier one, percent.
+    """
+    states = [own_gpus(manifest, state) for state in manifest.power.during]
+    gpus = [gpu for of_state in states for gpu in of_state if gpu.throttle_reasons is not None]
+    if gpus:
+        slow = [gpu for gpu in gpus if SLOWED.intersection(gpu.throttle_reasons or ())]
+        reasons = sorted({reason for gpu in slow for reason in gpu.throttle_reasons or () if reason in SLOWED})
+        return 100 * len(slow) / len(gpus), reasons
+    highest: dict[int | None, int] = {}
+    fell = loaded = 0
+    for gpu in (gpu for of_state in states for gpu in of_state):
+        if gpu.clock_hz and (gpu.load_percent or 0.0) >= full:
+            highest[gpu.index] = max(gpu.clock_hz, highest.get(gpu.index, 0))
+            fell += gpu.clock_hz <= highest[gpu.index] * (1 - fall / 100)
+            loaded += 1
+    return (100 * fell / loaded, []) if fell else (None, [])
 
 
 def counters_raised(power: Power) -> dict[str, int]:

@@ -18,11 +18,10 @@ _SCALED = {"byte/s": "B/s", "hz": "Hz", "sector/s": "sector/s", "FLOP/s": "FLOP/
 MOST_WHOLE = 1e12
 """Numbers from here on are written with four digits and an exponent: no more of them can be read in a column."""
 HOW_TO = (
-    "Nsight Compute's CSV fills this tab, opened alone or in one folder with a trace of the same program:\n\n"
-    "ncu --set full --csv --page raw --log-file counters.csv PROGRAM\n\n"
+    "A report of Nsight Compute fills this tab, opened alone or in one folder with a trace of the same program:\n\n"
+    "ncu --set full --import-source yes --export counters.ncu-rep PROGRAM\n\n"
     "That replays every kernel many times: --launch-count 50 or --kernel-name regex:NAME keeps it short, "
-    "--nvtx adds the ranges. A report is exported with\n\n"
-    "ncu --import REPORT.ncu-rep --csv --page raw > counters.csv"
+    "--nvtx adds the ranges. Its CSV (--csv --page raw) does as well."
 )
 """How to get counters."""
 

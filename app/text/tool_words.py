@@ -40,7 +40,7 @@ class ToolWords(Struct, frozen=True):
     """How to record less, for kinds that can't be cut."""
 
 
-TABLES = ("kernels", "operators", "host", "api", "ranges", "modules")
+TABLES = ("kernels", "operators", "host", "api", "ranges", "modules", "copies")
 """Tables that say what is missing if they are empty."""
 _BOTH_SIDES = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 _NSYS = "nsys profile --trace=cuda,nvtx,osrt python train.py"
@@ -163,6 +163,8 @@ WORDS: dict[str, ToolWords] = {
             "ranges": 'Mark parts of the program with\nroctxRangePush("name") ... roctxRangePop(),\n'
             f"and record with\n{_ROCPROF}.",
             "modules": "rocprof does not record modules, and there are no roctx ranges in their place.",
+            "counters": "rocprofv3 counts what --pmc names, and a recording of it fills this tab:\n\n"
+            "rocprofv3 --kernel-trace --pmc SQ_WAVES OccupancyPercent --output-format rocpd -- PROGRAM",
         },
     ),
     "trtexec": ToolWords(
@@ -195,7 +197,7 @@ WORDS: dict[str, ToolWords] = {
         recording="log of tegrastats",
         advice=dict.fromkeys(TABLES, f"tegrastats samples the board, not the program.\n{_BESIDE}"),
         says=True,
-        no_overview=f"tegrastats samples the board once a second: load, clocks, power, temperatures.\n{_AS_ONE_RUN}",
+        no_overview=f"Samples of the board, not of the program: load, clocks, power, temperatures.\n{_AS_ONE_RUN}",
         no_timeline=f"tegrastats samples the board, not the program.\n\n{_BESIDE}",
     ),
     "memory_snapshot": ToolWords(

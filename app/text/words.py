@@ -59,6 +59,7 @@ _NOTHING = {
     "api": "No API calls in this trace.",
     "ranges": "No ranges in this trace.",
     "modules": "No nn.Module calls in this trace.",
+    "copies": "No memcpy or memset in this trace.",
 }
 
 
@@ -66,7 +67,7 @@ def nothing(what: str, kind: str) -> str:
     """Returns the text of an empty table: what is missing, and how to record it with the tool that wrote the file.
 
     Args:
-        what: ``kernels``, ``operators``, ``host``, ``api``, ``ranges`` or ``modules``.
+        what: ``kernels``, ``operators``, ``host``, ``api``, ``ranges``, ``modules`` or ``copies``.
         kind: `TraceInfo.kind`.
     """
     advice = WORDS[kind].advice.get(what, "")

@@ -49,6 +49,7 @@ from tracetui.app.reports.counter_text import (
 )
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart
+from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
@@ -73,7 +74,7 @@ OF_KINDS = (
     "occupancy_percent", "tensor_cores_percent",
 )  # fmt: skip
 """What is shown of each kind of kernels where files are side by side."""
-NO_COUNTERS = f"No hardware counters here.\n\n{HOW_TO}"
+NO_COUNTERS = "No hardware counters here.\n\n{}"
 ONE_FILE = "One report is open.\n\nOpen several together to see them side by side:\n\ntracetui open A.csv B.csv"
 
 
@@ -180,7 +181,8 @@ class CountersView(TableView):
             page = self._roofline_page()
             if traces or page.frame.height:
                 return page
-            return Page("counters", "Counters", pl.DataFrame(), (), "kernels", empty=NO_COUNTERS)
+            how_to = WORDS[self.session.trace().info.kind].advice.get("counters", HOW_TO)
+            return Page("counters", "Counters", pl.DataFrame(), (), "kernels", empty=NO_COUNTERS.format(how_to))
         if self.kind == "lines" or all(map(is_page, traces)):
             lines = self.session.cached("source_lines", lambda: pl.concat(map(source_lines, traces)))
             return Page.of(SOURCE_LINES, lines, note=SOURCE_LINES.base, alone=True)

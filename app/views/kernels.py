@@ -15,6 +15,7 @@ from tracetui.analysis.tables.kernels import MEMOPS
 from tracetui.app.charts.histogram import bins_for, histogram
 from tracetui.app.keys.commands import key
 from tracetui.app.session import jobs
+from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
@@ -248,7 +249,7 @@ class KernelsView(CountedView, PicturedView):
                 frame,
                 columns=filled(MEMOPS.columns, frame),
                 note=session.counted().describe() + session.counted().work_words,
-                empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
+                empty=nothing("copies", session.trace().info.kind),
             )
             return in_units(session, page)
         if grouped_by != "name":

@@ -36,6 +36,7 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"^(nccl|rccl|msccl|hccl|hcom_|SenRdma|userbuffers_)|nvshmem|cross_device_reduce|shot_?all_?reduce|multimem_all"
             r"|all_?reduce_fusion|^moe(A2A(Dispatch|Combine)|AllToAll)|^allreduce_prototype",
         ),
+        ("copy", r"^Reformatting"),  # of TensorRT, which names the layers around it behind
         ("elementwise", r"rotary|rope_|_rope$|^cast_mxfp\d"),
         (
             "other",

@@ -44,10 +44,13 @@ _SHOWN = {"Nsight Compute Target": "ncu", "CUDA Version": "CUDA", "Display Drive
 _UNITS = tuple(
     (re.compile(pattern), unit)
     for pattern, unit in (
-        (r"launch__(block_dim_|occupancy_limit_|cluster_max_potential)", "block"),
+        (r"launch__(block_dim_|occupancy_limit_|cluster_max_potential)|gr__ctas", "block"),
         (r"launch__registers_per_thread", "register/thread"),
         (r"launch__shared_mem_per_block", "byte/block"),
-        (r"launch__shared_mem_config_size|profiler__replayer_bytes_", "byte"),
+        (r"launch__(shared_mem_config|persisting_l2_cache)_size|profiler__replayer_bytes_", "byte"),
+        (r"profiler__pmsampler_merged_samples", "sample"),
+        (r"(thread_)?inst_executed", "inst"),
+        (r"memory_l(1_tag_requests|1_wavefronts|2_theoretical_sectors)", "sectors"),
         (r"launch__sm_count", "SM"),
         (r"launch__cluster_max_active", "cluster"),
         (r"launch__thread_count|derived__(derivative_)?avg_thread_", "thread"),
@@ -71,7 +74,7 @@ _UNITS = tuple(
 units, which ncu scales only to print them."""
 _QUANTITIES = (
     ("bytes", "byte"), ("sectors", "sector"), ("cycles", "cycle"), ("requests", "request"), ("inst", "inst"),
-    ("warps", "warp"), ("time", "ns"),
+    ("warps", "warp"), ("time", "ns"), ("writeback_active", "cycle"),
 )  # fmt: skip
 _WORDS = re.compile(rf"(?:^|_)({'|'.join(word for word, _ in _QUANTITIES)})(?=_|$)")
 _OF_RATE = re.compile(r"\.(per_second|per_cycle\w*|peak_sustained\w*)$")
@@ -79,6 +82,7 @@ _OF_RATE = re.compile(r"\.(per_second|per_cycle\w*|peak_sustained\w*)$")
 
 def unit_of(metric: str) -> str:
     """The unit of a metric's value in a report, as its CSV has it without prefixes; empty where the name tells none."""
+    metric = metric.rpartition(".TriageCompute.")[2]
     whole = next((unit for pattern, unit in _UNITS if pattern.match(metric)), None)
     if whole is not None:
         return whole
@@ -408,18 +412,41 @@ def _source_lines(data: bytes, report: Report, tally: Tally) -> pl.DataFrame:
 def _by_instruction(data: bytes, metrics: Iterable[tuple[int, str, str, Span]]) -> dict[int, dict[str, float]]:
     """What a launch counted at each address, by the source page's titles, with those that it computes."""
     found: dict[int, dict[str, float]] = {}
+    # each metric names the same addresses, and most counts are small: they are read once
+    known: dict[bytes, float | None] = {b"": None}
     for _, _, title, metric in metrics:
-        for number, instance in fields(data, *metric):
-            if number == 3 and isinstance(instance, tuple):
-                pc, value = (_value(data, part)[0] if part else None for part in _parts(data, instance, 1, 2))
-                if pc is not None and value is not None and math.isfinite(value):
-                    found.setdefault(int(pc), {})[title] = value
+        for said in _instances(data, metric):
+            for spelled in said:
+                if spelled not in known:
+                    known[spelled] = _value(spelled, (0, len(spelled)))[0]
+            pc, value = known[said[0]], known[said[1]]
+            if pc is not None and value is not None and math.isfinite(value):
+                found.setdefault(int(pc), {})[title] = value
     for values in found.values():
         stalls = [value for title, value in values.items() if _IS_STALL.fullmatch(title)]
         values |= {source_page.SAMPLES: sum(stalls)} if stalls else {}
         if values.get(source_page.SECTORS):
             values[source_page.REQUESTS] = values.get(source_page.INSTRUCTIONS, 0.0)
     return found
+
+
+_INSTANCE = re.compile(
+    rb"\x1a[\x00-\x7f]\n[\x00-\x7f](\x28[\x80-\xff]{0,9}[\x00-\x7f])"
+    rb"\x12[\x00-\x7f](\x28[\x80-\xff]{0,9}[\x00-\x7f]|\x19.{8})",
+    re.DOTALL,
+)
+"""How ncu writes a count at an instruction: its address and its value, each behind its number and length."""
+
+
+def _instances(data: bytes, metric: Span) -> list[tuple[bytes, bytes]]:
+    """The address and the value of each count of a metric, as they are spelled; the quick way where all are alike."""
+    content = data[slice(*metric)]
+    first, found = _INSTANCE.search(content), _INSTANCE.findall(content)
+    if first is not None and len(content) - first.start() == sum(6 + len(pc) + len(value) for pc, value in found):
+        return found
+    instances = [part for number, part in fields(data, *metric) if number == 3 and isinstance(part, tuple)]
+    spans = [_parts(data, instance, 1, 2) for instance in instances]
+    return [(data[slice(*(pc or (0, 0)))], data[slice(*(value or (0, 0)))]) for pc, value in spans]
 
 
 def _texts(data: bytes, span: Span) -> dict[tuple[str, int], str]:

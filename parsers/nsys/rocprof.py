@@ -1,6 +1,6 @@
 """Reads what rocprof writes beside databases: CSV files of one prefix, of version 1 those with counters, and JSON.
 
-Both are put into the columns of nsys's tables, as `dialects` does by SQL.
+JSON is put under the titles of the CSV, and these into the columns of nsys's tables, as `dialects` does by SQL.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import defaultdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,46 +30,28 @@ from tracetui.parsers.tool_registry import BY_KIND, siblings
 from tracetui.parsers.trace import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tracetui.parsers.trace import DeviceInfo
 
 BLOCK = 1 << 22
+_ROWS = 1 << 15
+"""Of a CSV, taken at once."""
 _GPU = 2
 """The type of an agent that is a GPU."""
 _KERNELS, _COPIES, _CALLS, _RANGES = (
     "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS",
 )  # fmt: skip
+_DISPATCHES, _COUNTERS = "dispatches", "counters"
+"""Kernels of which something was counted, which a trace of kernels may have too, and the counts."""
+_NAMES = {_KERNELS: "demangledName", _COPIES: "", _CALLS: "nameId", _RANGES: "textId"}
+_DISPATCH = ["pid", "dispatch"]
 _DIRECTIONS = {"HOST_TO_DEVICE": 1, "DEVICE_TO_HOST": 2, "DEVICE_TO_DEVICE": 8, "HOST_TO_HOST": 9}
 _JSON = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"')
 AGENTS = "agent_info.csv"
-
-
-class _Rows(Struct):
-    """Rows by nsys's table, in its columns; names by their number."""
-
-    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    names: dict[str, int] = field(default_factory=dict)
-    gpus: list[DeviceInfo] = field(default_factory=list)
-    dispatches: dict[tuple[int, int | None], int] = field(default_factory=dict)
-    """The number of each kernel, by process and the number that its file gives it."""
-    counted: list[tuple[int, str, str | None, str]] = field(default_factory=list)
-    """What was counted, as `frames.COUNTED`, values as texts."""
-
-    def number(self, name: str) -> int:
-        """The number of a name."""
-        return self.names.setdefault(name, len(self.names))
-
-    def name_processes(self) -> None:
-        """Gives GPU work that names no process that of the calls, where these are of one."""
-        called = {row["globalTid"] >> 32 for table in (_CALLS, _RANGES) for row in self.tables.get(table, ())}
-        if len(called) == 1:
-            for row in (*self.tables.get(_KERNELS, ()), *self.tables.get(_COPIES, ())):
-                row["globalPid"] = row["globalPid"] or called.copy().pop() << 32
-
-    def add(self, table: str, **row: int | None) -> None:
-        """Adds a row."""
-        self.tables.setdefault(table, []).append(row)
+Parts = defaultdict[str, list[pl.DataFrame]]
+"""Rows by nsys's table, in its columns, but for the numbers of names, processes and threads; and what was counted."""
 
 
 def read_rocprof(path: Path, watch: Watch | None = None) -> Trace:
@@ -81,36 +65,63 @@ def read_rocprof(path: Path, watch: Watch | None = None) -> Trace:
     """
     watch = watch or Watch()
     tally = Tally()
-    rows = _Rows()
+    parts: Parts = defaultdict(list)
+    gpus: list[DeviceInfo] = []
     content = _content(path, tally, watch)
     if _JSON.match(content):
-        _read_json(path, content, rows, tally)
+        _read_json(path, content, gpus, parts, tally)
     else:
-        agents = _agents(path, rows)
+        agents = _agents(path, gpus)
         for file in siblings(path, BY_KIND["rocprof"]):
-            _read_csv(_content(file, tally, watch) if file != path else content, agents, rows, tally)
+            _read_csv(_content(file, tally, watch) if file != path else content, agents, parts, tally)
+    del content
     if watch.cancelled:
         raise Cancelled
-    rows.name_processes()
-    frames = {table: pl.DataFrame(found, infer_schema_length=None) for table, found in rows.tables.items()}
-    texts = pl.DataFrame(rows.counted, dict.fromkeys(COUNTED, pl.String()) | {"counted": pl.Int64()}, orient="row")
-    counters = texts.with_columns(pl.col("value").cast(pl.Float64, strict=False))
-    names = {number: name for name, number in rows.names.items()}
-    if counters.height and not (kernels := frames[_KERNELS])["start"].count():
-        return _without_times(path, kernels, names, counters, tally)
+    frames, counters = _joined({table: pl.concat(found) for table, found in parts.items()})
+    words = pl.concat([pl.Series(dtype=pl.Categorical), *(frame["name"] for frame in frames.values())]).unique()
+    names = dict(zip(words.to_physical().to_list(), words.cast(pl.String).to_list(), strict=True))
+    owner = pl.col("pid") * (1 << 32)
+    numbered = {
+        table: frame.select(
+            pl.exclude("pid", "thread", "name", "dispatch"),
+            globalPid=owner, globalTid=owner + pl.col("thread"),
+            **{_NAMES[table]: pl.col("name").to_physical()},
+        )
+        for table, frame in frames.items()
+    }  # fmt: skip
+    if counters.height and not frames[_KERNELS]["start"].count():
+        return _without_times(path, frames[_KERNELS], counters, tally)
     dialect = structs.replace(ROCPD, gpus=(AGENTS, {}, ""))
-    events = events_of_rows(dialect, frames, names, Metadata(gpus=tuple(rows.gpus)), counters, tally)
+    events = events_of_rows(dialect, numbered, names, Metadata(gpus=tuple(gpus)), counters, tally)
     return trace_of(events, path, path.stat().st_size, tally)
 
 
-def _without_times(
-    path: Path, kernels: pl.DataFrame, names: dict[int, str], counters: pl.DataFrame, tally: Tally
-) -> Trace:
+def _joined(frames: dict[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """The rows with the process of all, and what was counted of kernels, as `frames.COUNTED`."""
+    # the trace of kernels and of copies does not say of which process it is, but the files beside it do
+    told = pl.concat([pl.Series(dtype=pl.Int64), *(frame["pid"] for frame in frames.values())]).unique()
+    told = told.filter(told != 0)
+    if len(told) == 1:
+        frames = {table: frame.with_columns(pid=pl.lit(told[0])) for table, frame in frames.items()}
+    counters = pl.DataFrame(schema=COUNTED)
+    if (counted := frames.pop(_COUNTERS, None)) is not None:
+        found = frames.pop(_DISPATCHES).unique(_DISPATCH, keep="first", maintain_order=True)
+        if (known := frames.get(_KERNELS)) is not None:
+            found = pl.concat([known, found.join(known, on=_DISPATCH, how="anti")])
+        frames[_KERNELS] = found.with_row_index("counted")
+        last = frames[_KERNELS].unique(_DISPATCH, keep="last").select("counted", *_DISPATCH)
+        counters = counted.join(last, on=_DISPATCH, nulls_equal=True, maintain_order="left")
+        counters = counters.select("counted", "metric", pl.lit(None).alias("unit"), "value")
+        counters = counters.with_columns(pl.col(name).cast(kind) for name, kind in COUNTED.items())
+    return frames, counters
+
+
+def _without_times(path: Path, kernels: pl.DataFrame, counters: pl.DataFrame, tally: Tally) -> Trace:
     """The trace of kernels of which only counters are known."""
     device = kernels.select(
         kind=pl.lit("counted"),
-        name=pl.col("demangledName").replace_strict(names, return_dtype=pl.String),
-        process=pl.col("globalPid") // (1 << 32),
+        name=pl.col("name").cast(pl.String),
+        process="pid",
         device="deviceId",
         stream="streamId",
         registers="registersPerThread",
@@ -140,7 +151,7 @@ def _content(path: Path, tally: Tally, watch: Watch) -> bytes:
 # CSV
 
 
-def _agents(path: Path, rows: _Rows) -> dict[int, int]:
+def _agents(path: Path, gpus: list[DeviceInfo]) -> dict[int, int]:
     """The number of each agent's GPU, as the file beside says; without one, agents count CPUs too."""
     parts = BY_KIND["rocprof"].parts
     prefix = next((path.name.removesuffix(part) for part in parts if path.name.endswith(part)), "")
@@ -155,7 +166,7 @@ def _agents(path: Path, rows: _Rows) -> dict[int, int]:
             found[node] = len(found)
             # the titles are the words of the JSON, each with a capital
             numbers = {title.lower(): _whole(cell) for title, cell in row.items() if title and isinstance(cell, str)}
-            rows.gpus.append(gpu_of_amd(found[node], row.get("Product_Name"), numbers))
+            gpus.append(gpu_of_amd(found[node], row.get("Product_Name"), numbers))
     return found
 
 
@@ -165,28 +176,28 @@ def _whole(text: str | None) -> int | None:
     return int(found[1]) if found and -(2**63) <= int(found[1]) < 2**63 else None
 
 
-def _read_csv(content: bytes, agents: dict[int, int], rows: _Rows, tally: Tally) -> None:
-    text = content.decode("utf-8-sig", "replace").replace("\0", "")
-    reader = csv.reader(io.StringIO(text))
+def _read_csv(content: bytes, agents: dict[int, int], parts: Parts, tally: Tally) -> None:
+    text = io.TextIOWrapper(io.BytesIO(content.replace(b"\0", b"")), "utf-8-sig", "replace", newline="")
+    reader = csv.reader(text)
     header = next(reader, [])
-    width = len(header)
-    while True:
+    titles = {title: place for place, title in enumerate(header)}
+    rows: list[list[str]] = []
+    ended = False
+    while not ended:
         try:
-            cells = next(reader, None)
+            rows += islice(reader, _ROWS)
+            ended = not rows
         except csv.Error as error:  # a field longer than the module allows
             tally.skipped("row that is no CSV", 1, str(error))
-            continue
-        if cells is None:
-            return
-        if cells and len(cells) != width:
-            tally.skipped("row cut short" if len(cells) < width else "row with too many fields", 1, ",".join(cells))
-            continue
-        if cells:  # a line is empty below the header of version 2
-            row = dict(zip(header, cells, strict=True))
-            if "KernelName" in row:
-                _first_version(row, rows)
-            else:
-                _row(row, agents, rows)
+        for row in rows:
+            if row and len(row) != len(header):  # a line is empty below the header of version 2
+                short = len(row) < len(header)
+                tally.skipped("row cut short" if short else "row with too many fields", 1, ",".join(row))
+        columns = list(zip(*(row for row in rows if len(row) == len(header)), strict=True))
+        rows.clear()
+        if columns:
+            frame = pl.DataFrame({title: pl.Series(columns[at], dtype=pl.String) for title, at in titles.items()})
+            _add(frame, agents, parts)
 
 
 _FIRST_VERSION = frozenset(
@@ -199,84 +210,83 @@ _FIRST_VERSION = frozenset(
 """The titles of rocprof v1's CSV; all others are counters."""
 
 
-def _first_version(row: dict[str, str], rows: _Rows) -> None:
-    pid, number = _whole(row.get("pid")) or 0, len(rows.dispatches)
-    rows.dispatches[pid, number] = number
-    _add_counted(
-        rows, number, pid, (row["KernelName"], row.get("grd"), row.get("wgr"), row.get("arch_vgpr", row.get("vgpr"))),
-        start=_whole(row.get("BeginNs")), end=_whole(row.get("EndNs")), correlationId=_whole(row.get("Index")),
-        deviceId=_whole(row.get("gpu-id")), streamId=_whole(row.get("queue-id")),
-        staticSharedMemory=_whole(row.get("lds")),
-    )  # fmt: skip
-    rows.counted += [(number, title, None, cell) for title, cell in row.items() if title not in _FIRST_VERSION]
+def _add(frame: pl.DataFrame, agents: Mapping[int, int], parts: Parts) -> None:
+    """Adds rows under the titles of a CSV, of whatever they are, numbers as texts or as numbers."""
 
+    def of(*titles: str) -> pl.Expr:
+        """The first of these columns that there is, as numbers, also those that ``Agent 4`` ends with."""
+        title = next((title for title in titles if title in frame.columns), None)
+        if title is None:
+            return pl.lit(None, pl.Int64)
+        text = frame.schema[title] == pl.String
+        found = pl.col(title).str.extract(r"^\s*(?:Agent )?(-?\d{1,19})\s*$") if text else pl.col(title)
+        return found.cast(pl.Int64, strict=False)
 
-def _add_counted(
-    rows: _Rows, number: int, pid: int, kernel: tuple[str, str | None, str | None, str | None], **row: int | None
-) -> None:
-    """Adds a kernel of a file of counters, which has the products of its sizes only."""
-    name, grid, block, registers = kernel
-    group = _whole(block)
-    rows.add(
-        _KERNELS, **row, counted=number, globalPid=pid << 32, demangledName=rows.number(name),
-        registersPerThread=_whole(registers), dynamicSharedMemory=0, gridX=_blocks(_whole(grid), group), gridY=1,
-        gridZ=1, blockX=group, blockY=1, blockZ=1,
-    )  # fmt: skip
+    def agent(*titles: str) -> pl.Expr:
+        found = of(*titles)
+        return found.replace_strict(agents, default=None, return_dtype=pl.Int64) if agents else found
 
+    def name(*titles: str) -> pl.Expr:
+        return pl.coalesce(*(pl.col(title) for title in titles if title in frame.columns), pl.lit("")).cast(
+            pl.Categorical
+        )
 
-def _row(row: dict[str, str], agents: dict[int, int], rows: _Rows) -> None:
-    pid = _whole(row.get("Process_Id")) or 0
-    times = {"start": _whole(row.get("Start_Timestamp")), "end": _whole(row.get("End_Timestamp"))}
-    times["correlationId"] = _whole(row.get("Correlation_Id"))
-    thread = (pid << 32) | (_whole(row.get("Thread_Id")) or 0)
+    first = "KernelName" in frame.columns
+    common = {
+        "pid": of("Process_Id", "pid").fill_null(0),
+        "thread": of("Thread_Id").fill_null(0) & 0xFFFFFFFF,
+        "start": of("Start_Timestamp", "BeginNs"),
+        "end": of("End_Timestamp", "EndNs"),
+        "correlationId": of("Correlation_Id", "Index"),
+        "streamId": of("Stream_Id", "Queue_Id", "queue-id"),
+        "name": name("Kernel_Name", "KernelName", "Function"),
+    }
+    if first or "Kernel_Name" in frame.columns:
+        product = first or "Grid_Size" in frame.columns  # of a grid's sizes
 
-    def agent(title: str) -> int | None:
-        number = _whole(row.get(title))
-        return agents.get(number) if agents and number is not None else number
+        def size(what: str, of_first: str, axis: str) -> pl.Expr:
+            if product and axis != "X":
+                return pl.lit(1, pl.Int64)
+            return of(what, of_first) if product else of(f"{what}_{axis}")
 
-    stream = _whole(row.get("Stream_Id", row.get("Queue_Id")))
-    dispatch = pid, _whole(row.get("Dispatch_Id", row.get("Correlation_Id")))
-    number = rows.dispatches.get(dispatch)
-    if "Counter_Name" in row:
-        if number is None:
-            number = rows.dispatches[dispatch] = len(rows.dispatches)
-            _add_counted(
-                rows, number, pid,
-                (row.get("Kernel_Name", ""), row.get("Grid_Size"), row.get("Workgroup_Size"), row.get("VGPR_Count")),
-                **times, deviceId=agent("Agent_Id"), streamId=stream,
-                staticSharedMemory=_whole(row.get("LDS_Block_Size")),
-            )  # fmt: skip
-        rows.counted.append((number, row["Counter_Name"], None, row.get("Counter_Value", "")))
-    elif "Kernel_Name" in row:
-        if dispatch[1] is not None:
-            number = rows.dispatches[dispatch] = len(rows.dispatches)
-        sizes = {
-            axis: (_whole(row.get(f"Grid_Size_{axis}")), _whole(row.get(f"Workgroup_Size_{axis}"))) for axis in "XYZ"
-        }
-        rows.add(
-            _KERNELS, **times, counted=number, globalPid=pid << 32, deviceId=agent("Agent_Id"), streamId=stream,
-            demangledName=rows.number(row["Kernel_Name"]), registersPerThread=_whole(row.get("VGPR_Count")),
-            staticSharedMemory=_whole(row.get("LDS_Block_Size", row.get("Group_Segment_Size"))), dynamicSharedMemory=0,
-            **{f"grid{axis}": _blocks(*size) for axis, size in sizes.items()},
-            **{f"block{axis}": size[1] for axis, size in sizes.items()},
-        )  # fmt: skip
-    elif "Direction" in row:
-        ends = (agent("Destination_Agent_Id"), agent("Source_Agent_Id"))
-        kind = _DIRECTIONS.get(row["Direction"].removeprefix("MEMORY_COPY_"), 0)
-        rows.add(
-            _COPIES, **times, globalPid=pid << 32, deviceId=ends[1] if kind == 2 else ends[0], streamId=stream,
-            copyKind=kind, bytes=None,
-        )  # fmt: skip
-    elif row.get("Domain", "").startswith("MARKER"):
-        rows.add(_RANGES, **times, globalTid=thread, eventType=PUSH_POP[0], textId=rows.number(row.get("Function", "")))
+        before = sum(part.height for part in parts[_DISPATCHES]) if first else 0
+        kernel = common | {
+            "deviceId": agent("Agent_Id", "gpu-id"), "registersPerThread": of("VGPR_Count", "arch_vgpr", "vgpr"),
+            "staticSharedMemory": of("LDS_Block_Size", "Group_Segment_Size", "lds"), "dynamicSharedMemory": pl.lit(0),
+            "dispatch": pl.int_range(before, before + pl.len()) if first else of("Dispatch_Id", "Correlation_Id"),
+        }  # fmt: skip
+        for axis in "XYZ":
+            group = size("Workgroup_Size", "wgr", axis)
+            # they count work-items
+            kernel[f"grid{axis}"] = pl.when(group > 0).then(-(-size("Grid_Size", "grd", axis) // group))
+            kernel[f"block{axis}"] = group
+        rows = frame.with_columns(**kernel)
+        if first:
+            titles = [title for title in frame.columns if title not in _FIRST_VERSION]
+            counted = rows.unpivot(titles, index=_DISPATCH, variable_name="metric", value_name="value")
+        elif "Counter_Name" in frame.columns:
+            counted = rows.select(*_DISPATCH, metric="Counter_Name", value="Counter_Value")
+        else:
+            parts[_KERNELS].append(rows.select(*kernel))
+            return
+        parts[_DISPATCHES].append(rows.select(*kernel).unique(_DISPATCH, keep="first", maintain_order=True))
+        value = pl.col("value").cast(pl.Float64, strict=False)
+        parts[_COUNTERS].append(counted.with_columns(value, pl.col("metric").cast(pl.Categorical), name=_NO_NAME))
+    elif "Direction" in frame.columns:
+        kind = pl.col("Direction").str.strip_prefix("MEMORY_COPY_").replace_strict(_DIRECTIONS, default=0)
+        to, source = agent("Destination_Agent_Id"), agent("Source_Agent_Id")
+        copy = common | {"deviceId": pl.when(kind == _DIRECTIONS["DEVICE_TO_HOST"]).then(source).otherwise(to)}
+        copy |= {"copyKind": kind, "bytes": of("Bytes"), "name": _NO_NAME}
+        parts[_COPIES].append(frame.with_columns(**copy).select(*copy))
     else:
-        is_driver = int(row.get("Domain", "").startswith("HSA"))
-        rows.add(_CALLS, **times, globalTid=thread, nameId=rows.number(row.get("Function", "")), eventClass=is_driver)
+        domain = pl.col("Domain") if "Domain" in frame.columns else pl.lit("")
+        call = common | {"eventClass": domain.str.starts_with("HSA").cast(pl.Int64), "eventType": pl.lit(PUSH_POP[0])}
+        rows = frame.with_columns(**call, marked=domain.str.starts_with("MARKER"))
+        parts[_CALLS].append(rows.filter(~pl.col("marked")).select(*call).drop("eventType"))
+        parts[_RANGES].append(rows.filter("marked").select(*call).drop("eventClass"))
 
 
-def _blocks(items: int | None, group: int | None) -> int | None:
-    """How many workgroups hold so many work-items."""
-    return None if items is None or not group or group < 0 else -(-items // group)
+_NO_NAME = pl.lit(None, pl.Categorical)
 
 
 # JSON
@@ -298,6 +308,7 @@ class _Correlation(Struct):
 
 class _Dispatch(Struct):
     kernel_id: int = 0
+    dispatch_id: int | None = None
     agent_id: _Handle = field(default_factory=_Handle)
     group_segment_size: int | None = None
     workgroup_size: _Size = field(default_factory=_Size)
@@ -326,6 +337,7 @@ class _Records(Struct):
     hip_api: list[_Record] = field(default_factory=list)
     hsa_api: list[_Record] = field(default_factory=list)
     rccl_api: list[_Record] = field(default_factory=list)
+    marker_api: list[_Record] = field(default_factory=list)
 
 
 class _Symbol(Struct):
@@ -351,16 +363,40 @@ class _Names(Struct):
     operations: list[str] = field(default_factory=list)
 
 
+class _Marker(Struct):
+    key: int = 0
+    value: str = ""
+
+
 class _Strings(Struct):
     buffer_records: list[_Names] = field(default_factory=list)
+    marker_api: list[_Marker] = field(default_factory=list)
 
 
 class _Pid(Struct):
     pid: int = 0
 
 
+class _Counter(Struct):
+    id: _Handle = field(default_factory=_Handle)
+    name: str = ""
+
+
+class _Value(Struct):
+    counter_id: _Handle = field(default_factory=_Handle)
+    value: float | None = None
+
+
+class _Counted(Struct):
+    """The counters of one dispatch; several of one name are of parts of the GPU."""
+
+    dispatch_data: _Record = field(default_factory=_Record)
+    stream_id: _Handle | None = None
+    records: list[_Value] = field(default_factory=list)
+
+
 class _Callbacks(Struct):
-    counter_collection: list[msgspec.Raw] = field(default_factory=list)
+    counter_collection: list[_Counted] = field(default_factory=list)
 
 
 class _Process(Struct):
@@ -368,6 +404,7 @@ class _Process(Struct):
     agents: list[_Agent] = field(default_factory=list)
     strings: _Strings = field(default_factory=_Strings)
     kernel_symbols: list[_Symbol] = field(default_factory=list)
+    counters: list[_Counter] = field(default_factory=list)
     buffer_records: _Records = field(default_factory=_Records)
     callback_records: _Callbacks = field(default_factory=_Callbacks)
 
@@ -376,70 +413,99 @@ class _File(Struct):
     processes: list[_Process] = field(name="rocprofiler-sdk-tool")
 
 
-def _read_json(path: Path, content: bytes, rows: _Rows, tally: Tally) -> None:
+_CALL = ("Process_Id", "Thread_Id", "Stream_Id", "Correlation_Id", "Start_Timestamp", "End_Timestamp")
+_OF_COPY = (*_CALL, "Source_Agent_Id", "Destination_Agent_Id", "Bytes")
+_OF_KERNEL = (
+    *_CALL, "Agent_Id", "Dispatch_Id", "VGPR_Count", "Group_Segment_Size", *(f"Grid_Size_{axis}" for axis in "XYZ"),
+    *(f"Workgroup_Size_{axis}" for axis in "XYZ"),
+)  # fmt: skip
+
+
+def _read_json(path: Path, content: bytes, gpus: list[DeviceInfo], parts: Parts, tally: Tally) -> None:
     """Reads what is known of the file's members; environment, command line and host are none of it."""
     try:
         file = msgspec.json.decode(content.decode("utf-8", "replace"), type=_File, strict=False)
     except (msgspec.DecodeError, RecursionError) as error:
         raise TraceError(path, f"rocprofv3's JSON, which can't be read: {error}", "record it anew, as rocpd") from error
     for process in file.processes:
-        pid = process.metadata.pid & 0x7FFFFFFF
-        counted = len(process.callback_records.counter_collection)
-        tally.missing("counters of rocprofv3's JSON, which are read of its CSV and of rocpd only", counted)
-        gpus: dict[int, int] = {}
-        for agent in process.agents:
-            if agent.type == _GPU:
-                gpus[agent.id.handle] = len(gpus)
-                if len(gpus) > len(rows.gpus):
-                    rows.gpus.append(
-                        gpu_of_amd(gpus[agent.id.handle], agent.product_name, msgspec.structs.asdict(agent))
-                    )
-        symbols = {symbol.kernel_id: symbol for symbol in process.kernel_symbols}
-        for record in process.buffer_records.kernel_dispatch:
-            _add_kernel(record, pid, gpus, symbols, rows, tally)
-        for record in process.buffer_records.memory_copy:
-            name = _operation(process, record).removeprefix("MEMORY_COPY_")
-            kind = _DIRECTIONS.get(name, 0)
-            end = record.src_agent_id if kind == 2 else record.dst_agent_id
-            rows.add(
-                _COPIES, **_times(record), globalPid=pid << 32, deviceId=gpus.get(end.handle), copyKind=kind,
-                streamId=record.stream_id.handle if record.stream_id else None, bytes=record.bytes,
-            )  # fmt: skip
-        calls = process.buffer_records
-        for is_driver, records in ((0, calls.hip_api), (0, calls.rccl_api), (1, calls.hsa_api)):
-            for record in records:
-                rows.add(
-                    _CALLS, **_times(record), globalTid=(pid << 32) | (record.thread_id & 0xFFFFFFFF),
-                    nameId=rows.number(_operation(process, record)), eventClass=is_driver,
-                )  # fmt: skip
+        _read_process(process, gpus, parts, tally)
 
 
-def _times(record: _Record) -> dict[str, int | None]:
-    return {
-        "start": record.start_timestamp, "end": record.end_timestamp, "correlationId": record.correlation_id.internal,
-    }  # fmt: skip
+def _read_process(process: _Process, gpus: list[DeviceInfo], parts: Parts, tally: Tally) -> None:
+    numbers: dict[int, int] = {}
+    for agent in process.agents:
+        if agent.type == _GPU:
+            number = numbers[agent.id.handle] = len(numbers)
+            if number == len(gpus):
+                gpus.append(gpu_of_amd(number, agent.product_name, structs.asdict(agent)))
+    symbols = {symbol.kernel_id: symbol for symbol in process.kernel_symbols}
+    counters = {counter.id.handle: counter.name for counter in process.counters}
+    markers = {marker.key: marker.value for marker in process.strings.marker_api}
+    pid = process.metadata.pid & 0x7FFFFFFF
+
+    def call(record: _Record, stream: _Handle | None = None) -> tuple[int | None, ...]:
+        stream, correlation = stream or record.stream_id, record.correlation_id.internal
+        handle = stream.handle if stream else None
+        return pid, record.thread_id, handle, correlation, record.start_timestamp, record.end_timestamp
+
+    def kernel(record: _Record, stream: _Handle | None = None) -> tuple[Any, ...]:
+        info = record.dispatch_info or _Dispatch()
+        symbol, grid, group = symbols.get(info.kernel_id, _Symbol()), info.grid_size, info.workgroup_size
+        return (
+            *call(record, stream), numbers.get(info.agent_id.handle), info.dispatch_id, symbol.arch_vgpr_count,
+            info.group_segment_size, grid.x, grid.y, grid.z, group.x, group.y, group.z,
+            symbol.formatted_kernel_name or symbol.kernel_name or "(unknown)",
+        )  # fmt: skip
+
+    def add(rows: list[tuple[Any, ...]], whole: tuple[str, ...], **others: pl.DataType) -> None:
+        if rows:
+            kinds = dict.fromkeys(whole, pl.Int64()) | others
+            columns = zip(kinds.items(), zip(*rows, strict=True), strict=True)
+            frame = {title: pl.Series(cells, dtype=kind, strict=False) for (title, kind), cells in columns}
+            _add(pl.DataFrame(frame), {}, parts)
+
+    found = process.buffer_records
+    usable = [record for record in found.kernel_dispatch if record.dispatch_info is not None]
+    tally.skipped("dispatch that says nothing of its kernel", len(found.kernel_dispatch) - len(usable))
+    add([kernel(record) for record in usable], _OF_KERNEL, Kernel_Name=pl.String())
+    counted = []
+    seen: set[tuple[int | None, str]] = set()
+    for one in process.callback_records.counter_collection:
+        sums: dict[str, float] = defaultdict(float)
+        for value in one.records:
+            handle = value.counter_id.handle
+            if value.value is not None:
+                sums[counters.get(handle, f"counter {handle}")] += value.value
+        said = kernel(one.dispatch_data, one.stream_id)
+        # a kernel that is replayed for more counters has some of them in each pass
+        new = {(said[_OF_KERNEL.index("Dispatch_Id")], name): total for name, total in sums.items()}
+        counted += [(*said, key[1], total) for key, total in new.items() if key not in seen]
+        seen.update(new)
+    add(counted, _OF_KERNEL, Kernel_Name=pl.String(), Counter_Name=pl.String(), Counter_Value=pl.Float64())
+    add(
+        [
+            (
+                *call(record), numbers.get(record.src_agent_id.handle), numbers.get(record.dst_agent_id.handle),
+                record.bytes, _operation(process, record),
+            )
+            for record in found.memory_copy
+        ],
+        _OF_COPY, Direction=pl.String(),
+    )  # fmt: skip
+    domains = {"HIP": (*found.hip_api, *found.rccl_api), "HSA": found.hsa_api}
+    calls = [
+        (*call(record), _operation(process, record), domain)
+        for domain, records in domains.items()
+        for record in records
+    ]
+    calls += [
+        (*call(record), markers.get(record.correlation_id.internal or 0) or _operation(process, record), "MARKER")
+        for record in found.marker_api
+    ]
+    add(calls, _CALL, Function=pl.String(), Domain=pl.String())
 
 
 def _operation(process: _Process, record: _Record) -> str:
     kinds = process.strings.buffer_records
     names = kinds[record.kind].operations if 0 <= record.kind < len(kinds) else []
     return names[record.operation] if 0 <= record.operation < len(names) else f"operation {record.operation}"
-
-
-def _add_kernel(
-    record: _Record, pid: int, gpus: dict[int, int], symbols: dict[int, _Symbol], rows: _Rows, tally: Tally
-) -> None:
-    info = record.dispatch_info
-    if info is None:
-        tally.skipped("dispatch that says nothing of its kernel")
-        return
-    symbol = symbols.get(info.kernel_id, _Symbol())
-    grid, group = info.grid_size, info.workgroup_size
-    rows.add(
-        _KERNELS, **_times(record), globalPid=pid << 32, deviceId=gpus.get(info.agent_id.handle),
-        streamId=record.stream_id.handle if record.stream_id else None,
-        demangledName=rows.number(symbol.formatted_kernel_name or symbol.kernel_name or "(unknown)"),
-        registersPerThread=symbol.arch_vgpr_count, staticSharedMemory=info.group_segment_size, dynamicSharedMemory=0,
-        gridX=_blocks(grid.x, group.x), gridY=_blocks(grid.y, group.y), gridZ=_blocks(grid.z, group.z),
-        blockX=group.x, blockY=group.y, blockZ=group.z,
-    )  # fmt: skip

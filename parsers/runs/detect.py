@@ -71,7 +71,8 @@ _REFUSED = (
         "give the file that `nvprof -o FILE.nvvp` writes",
     ),
     (
-        rb"(?:timestamp|index|name|utilization\.gpu)[^\n]*(?:\[%\]|\[MiB\]|\[W\]|\[MHz\])",
+        rb"(?:timestamp|index|name|utilization\.gpu)[^\n]*(?:\[%\]|\[MiB\]|\[W\]|\[MHz\])|# gpu +pwr"
+        rb"|[^\n]{0,80}\n\+-+\+\n\| NVIDIA-SMI",
         "a log of nvidia-smi, which has no kernels",
         "`tracetui profile` samples power and clocks beside a recording",
     ),

@@ -20,7 +20,7 @@ from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace, mentions
 from tracetui.parsers.runs.run import CAPTURE as CAPTURE_PASS
 from tracetui.parsers.runs.run import LIGHT, RICH
-from tracetui.parsers.tool_registry import EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
+from tracetui.parsers.tool_registry import BY_KIND, EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,7 +68,8 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
     units = _over_nodes(_worlds([c for c in candidates if _tool(c) not in WITHOUT_KERNELS], candidates))
     if len({tool for unit in units for tool in unit.tools}) > 1:
         units = _joined(units, kernels_of)
-    for snapshot in _worlds([c for c in candidates if _tool(c) in WITHOUT_KERNELS], candidates):
+    without = _worlds([c for c in candidates if _tool(c) in WITHOUT_KERNELS], candidates)
+    for snapshot in sorted(without, key=lambda unit: unit.tools <= WITHOUT_TIME_LINE):
         home = _home(snapshot, units)
         if home is None:
             units.append(snapshot)
@@ -80,7 +81,9 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
 
 
 def _tool(candidate: Candidate) -> str:
-    return tool_of(candidate.kind)
+    """The tool that a file is of; what rocprof counted of kernels goes with its time line, as ncu's with nsys's."""
+    only_counted = candidate.kind == "rocprof" and candidate.path.name.endswith(BY_KIND["rocprof"].parts[-1])
+    return "ncu" if only_counted else tool_of(candidate.kind)
 
 
 def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Unit]:
@@ -207,8 +210,8 @@ def _bare(key: str) -> str:
 
 
 def _home(snapshot: _Unit, units: list[_Unit]) -> _Unit | None:
-    """The run that a memory snapshot belongs to: the only one of its folder, else the one with the nearest name."""
-    recorded = [unit for unit in units if not unit.tools <= WITHOUT_KERNELS]
+    """The run that a file without kernels belongs to: the only one of its folder, else that with the nearest name."""
+    recorded = [unit for unit in units if not unit.tools <= WITHOUT_KERNELS & WITHOUT_TIME_LINE]
     folder = snapshot.first.path.parent
     beside = [unit for unit in recorded if any(c.path.parent == folder for c in unit.candidates)] or recorded
     if len(beside) == 1:

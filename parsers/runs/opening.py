@@ -48,7 +48,7 @@ FACTORS = {
     "ncu raw": 25.0,
     "ncu report": 9.0,
     "memory_snapshot": 8.5,
-    "rocprof": 12.0,
+    "rocprof": 5.0,
     "jax": 12.0,
 }
 """The peak of memory by byte of the inflated file, as measured on recordings of 30 MB and more."""
@@ -189,6 +189,8 @@ def open_path(
     if sys.platform != "win32":  # since Polars was imported, Ctrl+C has not ended a wait for a pipe or a process
         signal.siginterrupt(signal.SIGINT, True)
     watch = Watch(progress, cancel)
+    if len(paths) == 1 and (only := Path(paths[0])).name == run_manifest.FILE and only.is_file():
+        return _machine_alone(only)
     found = find(paths, partial(_kernels_in, watch=watch, use_cache=cache), choose)
     files, problems = found.files, found.problems
     manifest = run_manifest.load(files[0].path.parent) if _in_one_folder(files) else None
@@ -210,8 +212,9 @@ def open_path(
     path = first if whole else _path_of(files, [*files, *found.lights.values()])
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
+    problems += _of_other_engines(traces)
     traces = [_with_program(trace, manifest, lights.get(trace.source.path)) for trace in traces]
-    ordered = tuple(_with_board(sorted(traces, key=order)))
+    ordered = _with_board(sorted(traces, key=order), manifest, folder)
     return Run(
         path,
         ordered,
@@ -224,6 +227,17 @@ def open_path(
         proved,
         cache,
     )
+
+
+def _machine_alone(path: Path) -> Run:
+    """What a run.json says of the machine, as a run of its own."""
+    from tracetui.parsers.runs.board import of_run
+
+    manifest = run_manifest.load(path.parent)
+    board = of_run(manifest, path) if manifest is not None else None
+    if board is None:
+        raise TraceError(path, "what tracetui says of a run, without samples of its machine", f"open {path.parent}")
+    return Run(path, (board,), manifest=manifest)
 
 
 def find_ranks(
@@ -333,16 +347,25 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     return replace(trace, clean_step_ns=clean, clean_host_ns=given_out, light=light, notes=notes)
 
 
-def _with_board(traces: list[Trace]) -> Iterator[Trace]:
-    """The traces, of which logs of a board say what it did during the steps of the first with a time line."""
-    timed = next((trace for trace in traces if trace.has_timeline), None)
+def _of_other_engines(traces: list[Trace]) -> Iterator[TraceError]:
+    """What trtexec exported of an engine of which the recording beside it has no layer."""
+    timed = [trace for trace in traces if trace.host.height]
     for trace in traces:
-        if timed is not None and trace.info.kind == "tegrastats":
-            from tracetui.parsers.tegrastats.reader import beside
+        if trace.info.kind == "trtexec" and timed:
+            layers = trace.device["name"].cast(pl.String).unique()
+            if not any(other.host["name"].cast(pl.String).is_in(layers.implode()).any() for other in timed):
+                why = f"none of its {len(layers)} layers is a range of {timed[0].source.path.name}"
+                advice = "another engine, or recorded without NVTX: nsys profile --trace=cuda,nvtx"
+                yield TraceError(trace.source.path, why, advice)
 
-            yield beside(trace, timed)
-        else:
-            yield trace
+
+def _with_board(traces: list[Trace], manifest: RunManifest | None, folder: Path) -> tuple[Trace, ...]:
+    """The traces with what the machine did during their steps, where a log or run.json says it."""
+    if not any(trace.info.kind == "tegrastats" for trace in traces) and not (manifest and manifest.power.during):
+        return tuple(traces)
+    from tracetui.parsers.runs.board import with_board
+
+    return tuple(with_board(traces, manifest, folder / run_manifest.FILE))
 
 
 def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:
@@ -370,7 +393,16 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
         from tracetui.parsers.ncu.pages import join_pages
 
         return join_pages(traces)
-    return [part for trace in traces for part in split_counted(trace)]
+    split = [split_counted(trace) for trace in traces]
+    if any(parts[0].has_timeline and not _all_counted(parts) for parts in split):
+        # the same kernels have their place in time there
+        split = [parts[1:] if _all_counted(parts) else parts for parts in split]
+    return [part for parts in split for part in parts]
+
+
+def _all_counted(parts: tuple[Trace, ...]) -> bool:
+    """Whether a time line has nothing but the kernels of which something was counted."""
+    return len(parts) > 1 and not parts[0].host.height and parts[0].device.height == parts[1].device.height
 
 
 def split_counted(trace: Trace) -> tuple[Trace, ...]:

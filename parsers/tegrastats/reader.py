@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -32,9 +31,11 @@ INTERVAL_NS = 1_000_000_000
 """Between samples where the lines have no times: what tegrastats does unless it is told otherwise."""
 _STAMP = re.compile(r"(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d) ")
 _DATE = re.compile(r"\w{3} (\w{3} +\d{1,2} \d\d:\d\d:\d\d) (?:[A-Z]\w* )?(\d{4})\s*$")
-_INPUTS = ("VDD_IN", "POM_5V_IN", "Power TOT")
-"""Supplies of the whole board, or jtop's sum: they contain the others (VIN_SYS_5V0 feeds a part of it)."""
-_UNITS = {"%": "%", "mW": "mW", "C": "°C", "MHz": "MHz", "MB": "MB"}
+LOAD, CLOCK, GPU_POWER = "GPU load (GR3D)", "GPU clock", "GPU power"
+INPUTS = ("VDD_IN", "POM_5V_IN", "Power TOT", GPU_POWER)
+"""Supplies of the whole board, or jtop's sum: they contain the others (VIN_SYS_5V0 feeds a part of it). Of a
+card its own."""
+UNITS = {"%": "%", "mW": "mW", "C": "°C", "MHz": "MHz", "MB": "MB"}
 
 
 def read_tegrastats(path: Path, watch: Watch | None = None) -> Trace:
@@ -60,14 +61,25 @@ def read_tegrastats(path: Path, watch: Watch | None = None) -> Trace:
     if not times:
         advice = "let the logger run longer" if of_jtop else "record it anew: tegrastats --logfile FILE"
         raise TraceError(path, f"a log of {'jtop' if of_jtop else 'tegrastats'} without a sample", advice)
+    file = Source(path, path.stat().st_size, len(times) + tally.skipped_events, len(times))
+    return trace_of(OF_JTOP if of_jtop else TOOL, file, times, values, tally)
+
+
+def trace_of(
+    tool: str, source: Source, times: list[int | None], values: dict[tuple[str, str], dict[int, float]], tally: Tally
+) -> Trace:
+    """The samples of a board as a trace.
+
+    Args:
+        tool: who took them.
+        source: the file.
+        times: when each was taken, ns since 1970 where that is known.
+        values: by name and unit, the values by the number of the sample.
+        tally: takes what was repaired.
+    """
     starts = _starts(times, tally)
-    counters = _counters(values, starts)
-    said = _said(values, starts)
-    info = TraceInfo("tegrastats", OF_JTOP if of_jtop else TOOL, captured=tuple(said.items()), base_time=times[0])
-    total = len(times) + tally.skipped_events
-    return Trace(
-        counters=counters, info=info, source=Source(path, path.stat().st_size, total, len(times)), notes=tally.notes()
-    )
+    info = TraceInfo("tegrastats", tool, captured=tuple(_said(values, starts).items()), base_time=times[0])
+    return Trace(counters=_counters(values, starts), info=info, source=source, notes=tally.notes())
 
 
 def _tegrastats(text: str, tally: Tally) -> Iterator[tuple[int | None, Iterable[tuple[str, str, float]]]]:
@@ -119,15 +131,15 @@ def _jtop(text: str, tally: Tally) -> Iterator[tuple[int | None, Iterable[tuple[
 
 
 _LONGEST_LINE = 1 << 16
-_LOADS = {"GPU": "GPU load (GR3D)", "EMC": "memory load (EMC)"}
+_LOADS = {"GPU": LOAD, "EMC": "memory load (EMC)"}
 
 
 def _values(sample: Line) -> Iterator[tuple[str, str, float]]:
     yield "RAM", "MB", sample.ram_mb
     if sample.gpu_percent is not None:
-        yield "GPU load (GR3D)", "%", sample.gpu_percent
+        yield LOAD, "%", sample.gpu_percent
     if sample.gpu_hz:
-        yield "GPU clock", "MHz", max(sample.gpu_hz) / MHZ
+        yield CLOCK, "MHz", max(sample.gpu_hz) / MHZ
     if sample.emc_percent is not None:
         yield "memory load (EMC)", "%", sample.emc_percent
     for name, power in sample.rails_mw.items():
@@ -171,7 +183,7 @@ def _starts(times: list[int | None], tally: Tally) -> list[int]:
 
 def _counters(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) -> pl.DataFrame:
     rows = [
-        (starts[at], name, _UNITS[unit], float(value))
+        (starts[at], name, UNITS[unit], float(value))
         for (name, unit), samples in values.items()
         for at, value in samples.items()
     ]
@@ -189,55 +201,12 @@ def _said(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) ->
         found = np.array(list(samples.values()))
         digits = 1 if unit in ("mW", "C") else 3 if unit == "%" else 0
         title = f"{name} temperature" if unit == "C" else name
-        said[title] = f"mean {found.mean():,.{digits}f} {_UNITS[unit]}, largest {found.max():,.6g} {_UNITS[unit]}"
+        said[title] = f"mean {found.mean():,.{digits}f} {UNITS[unit]}, largest {found.max():,.6g} {UNITS[unit]}"
         if len(found) < len(starts):
             said[title] += f" (of {len(found)})"
-        if name in _INPUTS and len(starts) > 1:
+        if name in INPUTS and len(starts) > 1:
             lasts = np.diff(starts, append=starts[-1] + starts[-1] // (len(starts) - 1))
             drawn = sum(float(value) * lasts[at] for at, value in samples.items()) / 1e12
             known = "" if len(found) == len(starts) else f", of {len(found)} of {len(starts)} samples"
             said["energy"] = f"{drawn:,.1f} J ({name}{known})"
     return said
-
-
-ZONE_NS = 900_000_000_000
-"""Time zones differ by quarters of an hour."""
-_FURTHEST_ZONE = 14 * 4
-
-
-def beside(board: Trace, timed: Trace) -> Trace:
-    """The log with the energy of a step, and what the board did meanwhile, of a recording beside it.
-
-    The log's clock has no zone: where not exactly one puts all steps into the log, nothing is said.
-    """
-    steps, begins, zero = timed.steps, board.info.base_time, timed.info.base_time
-    frame = board.counters.with_columns(pl.col("metric", "unit").cast(pl.String))
-    times = np.unique(frame["time"].to_numpy())
-    if begins is None or zero is None or not steps.height or len(times) < 2:
-        return board
-    starts = steps["start"].to_numpy()
-    first = int(starts.min()) + zero - begins
-    last = int((starts + steps["duration"].to_numpy()).max()) + zero - begins
-    ends = np.append(times[1:], times[-1] + times[-1] // (len(times) - 1))
-    zones = [at * ZONE_NS for at in range(-_FURTHEST_ZONE, _FURTHEST_ZONE + 1)]
-    zones = [zone for zone in zones if first + zone >= 0 and last + zone <= ends[-1]]
-    if len(zones) != 1:
-        return board
-    lasts = np.minimum(ends, last + zones[0]) - np.maximum(times, first + zones[0])
-    part = pl.DataFrame({"time": times, "lasts": lasts}).filter(pl.col("lasts") > 0)
-    frame = frame.join(part, on="time")
-    said = {}
-    for rail in _INPUTS:
-        drawn = frame.filter(pl.col("metric") == rail)
-        if drawn.height == part.height:
-            joules = float((drawn["value"] * drawn["lasts"]).sum()) / 1e12
-            said["energy per step"] = (
-                f"{joules / steps.height:,.3g} J ({rail}: {joules:,.3g} J in {steps.height:,} steps, of "
-                f"{part.height:,} {'sample' if part.height == 1 else 'samples'})"
-            )
-    for (name, unit), rows in frame.group_by("metric", "unit", maintain_order=True):
-        values = rows["value"].to_numpy()
-        if unit != "MB":
-            shown = f"mean {values.mean():,.1f} {unit!s}, {values.min():,.6g} to {values.max():,.6g} {unit!s}"
-            said[f"{name!s}{' temperature' if unit == '°C' else ''} in steps"] = shown
-    return replace(board, info=replace(board.info, captured=(*board.info.captured, *said.items())))

@@ -1,6 +1,7 @@
 """Formats of other tools: bytes of their files, damaged: they are read, or refused in one line."""
 
 import gzip
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,21 @@ class Databases(Others):
     made = (("a.db", "SQLite format 3\0"),)
 
 
+_TIMED = {"start_timestamp": 5, "end_timestamp": 9, "correlation_id": {"internal": 3}}
+_DISPATCH = _TIMED | {"dispatch_info": {"kernel_id": 4, "dispatch_id": 1, "agent_id": {"handle": 2}}}
+COUNTED = {
+    "metadata": {"pid": 7}, "agents": [{"id": {"handle": 2}, "type": 2}],
+    "counters": [{"id": {"handle": 8}, "name": "A"}],
+    "kernel_symbols": [{"kernel_id": 4, "formatted_kernel_name": "k"}],
+    "strings": {"marker_api": [{"key": 3, "value": "s"}]},
+    "buffer_records": {"kernel_dispatch": [_DISPATCH], "marker_api": [_TIMED | {"thread_id": 7}]},
+    "callback_records": {
+        "counter_collection": [{"dispatch_data": _DISPATCH, "records": [{"counter_id": {"handle": 8}, "value": 2.5}]}]
+    },
+}  # fmt: skip
+"""What rocprofv3's JSON has of one counted kernel and one marker."""
+
+
 class Rocprof(Others):
     """CSV and JSON of rocprofv3, and what rocprof counted."""
 
@@ -131,6 +147,7 @@ class Rocprof(Others):
             '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
             + "".join(f'"HIP","hipMemcpy",7,7,{at},{at * 10},{at * 10 + 5}\n' for at in range(30)),
         ),
+        ("counted_results.json", json.dumps({"rocprofiler-sdk-tool": [COUNTED]})),
     )
 
 

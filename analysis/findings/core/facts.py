@@ -314,6 +314,18 @@ class Facts:
         return self.run.manifest
 
     @cached_property
+    def machine(self) -> RunManifest | None:
+        """What says how the machine was during the run: run.json, else a log of the board in its words."""
+        if self.manifest is not None and (self.manifest.power.before or self.manifest.power.during):
+            return self.manifest
+        logs = self.run.of_kind("tegrastats")
+        if not logs:
+            return None
+        from tracetui.parsers.runs.board import as_of_run
+
+        return as_of_run(logs[0])
+
+    @cached_property
     def program(self) -> Program:
         """`framework.program_of`: the framework, whose language advice speaks."""
         from tracetui.analysis.findings.core.framework import program_of
@@ -462,9 +474,7 @@ _HAS: dict[str, Callable[[Facts], bool]] = {
     "shapes": lambda facts: facts.trace.host["input_shapes"].count() > 0,
     "counters": lambda facts: bool(facts.run.of_kind("ncu")),
     "manifest": lambda facts: facts.manifest is not None,
-    "power": lambda facts: (
-        facts.manifest is not None and bool(facts.manifest.power.before or facts.manifest.power.during)
-    ),
+    "power": lambda facts: facts.machine is not None,
     "ranks": lambda facts: facts.job is not None,
     "collectives": lambda facts: facts.job is not None and facts.job.collectives.height > 0,
     "memory": lambda facts: facts.memory.peak_allocated_bytes is not None,

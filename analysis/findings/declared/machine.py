@@ -10,19 +10,22 @@ T1 = Rule(
     needs=("power",),
     thresholds={
         "share_percent": chosen(5, "%", "of the samples in which something slowed the clock"),
-        "clock_percent": Threshold(15, "%", "that the clock falls below its highest while hot"),
+        "clock_percent": Threshold(15, "%", "that the clock falls below its highest while hot or fully loaded"),
+        "full_percent": chosen(90, "%", "load from which no governor lowers the clock"),
         "hot_c": Threshold(82, "C", "of the hottest zone"),
     },
     advice="Let it cool and check fan and supply; or measure in a power mode, or at a locked clock, that it can hold.",
     source="gpuprof; nvidia-smi's event reasons; alarms of the INA3221 sensors",
-    compared="{share_percent} of the samples, any alarm, or {clock_percent} of the clock at {hot_c:.0f} °C",
+    compared="{share_percent} of the samples, any alarm, or {clock_percent} of the clock at {hot_c:.0f} °C or under a "
+    "load of {full_percent}",
     explanation="""
     Heat, power or current slowed the GPU down during the run.
 
     The driver's reasons in the samples (thermal slowdown, power cap, power brake), over-current counters that rose or
-    alarms that were raised during the run, or a clock 15 % below its highest at 82 °C or more. The recorded times are
-    those of a slower GPU, and the next run may differ. A power cap alone is normal for large GPUs at full load and gets
-    only a remark.""",
+    alarms that were raised during the run, or a clock 15 % below its highest at 82 °C or more. Where nothing gives
+    reasons, as a log of tegrastats, a clock that falls so far while the GPU is fully loaded counts as slowed down. The
+    recorded times are those of a slower GPU, and the next run may differ. A power cap alone is normal for large GPUs at
+    full load and gets only a remark.""",
 )
 
 T2 = Rule(

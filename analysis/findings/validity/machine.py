@@ -15,6 +15,7 @@ from tracetui.analysis.gpu.served import phases
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.roofline.peaks import counters_raised, hottest, own_gpus, raised_alarms, slowed_share
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.runs.board import BUSY_PERCENT
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -25,15 +26,13 @@ MHZ = 1e6
 ORIN_EMC_HZ = 3_199_000_000
 """The highest memory clock of every Orin module."""
 PAGE = 4096
-BUSY_PERCENT = 50.0
-"""Load from which a GPU counts as working; the clock of an idle GPU says nothing."""
 
 
 @looks_for(T1)
 def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     manifest = _manifest(facts)
     power = manifest.power
-    share, reasons = slowed_share(manifest)
+    share, reasons = slowed_share(manifest, limits.full_percent, limits.clock_percent)
     rose, alarms = counters_raised(power), raised_alarms(power)
     zone, degrees = hottest(power)
     clocks = busy_clocks(facts)
@@ -45,10 +44,12 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if (share or 0.0) <= limits.share_percent and not rose and not alarms and not hot_and_slow:
         return None
     title = f"At {degrees or 0:.0f} °C the GPU's clock fell by {words.percent(drop)}"
-    if (share or 0.0) > limits.share_percent:
+    if (share or 0.0) > limits.share_percent and reasons:
         title = f"The GPU was slowed down in {words.percent(share or 0.0)} of the samples: {', '.join(reasons)}"
     elif rose or alarms:
         title = f"The board raised alarms during the run: {words.listed([*rose, *alarms], 2)}"
+    elif not hot_and_slow:
+        title = f"The GPU's clock fell under full load, in {words.percent(share or 0.0)} of the samples"
     only_power = reasons == ["sw_power_cap"] and not rose and not alarms and drop < limits.clock_percent
     return Finding(
         "info" if only_power else "warning",
@@ -252,8 +253,8 @@ def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _manifest(facts: Facts) -> RunManifest:
-    assert facts.manifest is not None  # guaranteed by the need "power"
-    return facts.manifest
+    assert facts.machine is not None  # guaranteed by the need "power"
+    return facts.machine
 
 
 def _states(manifest: RunManifest) -> list[PowerState]:
@@ -271,7 +272,7 @@ def _gpus(manifest: RunManifest) -> list[tuple[Device, GpuState]]:
 
 def busy_clocks(facts: Facts) -> list[float]:
     """The clock of the busiest GPU in samples taken during the recording, or else in samples under load; Hz."""
-    manifest = facts.manifest
+    manifest = facts.machine
     if manifest is None:
         return []
     samples = manifest.power.during

@@ -16,6 +16,7 @@ from tracetui.app.reports.parts import Facts, Sentences, Title
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
 from tracetui.parsers.names.kernel_names import short_name
+from tracetui.parsers.tool_registry import OF_BOARD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -179,8 +180,11 @@ def _head(trace: Trace) -> Iterator[tuple[str, str]]:
     tool = " ".join(part for part in (source.tool, source.tool_version) if part)
     events = f"{format_count(source.events_parsed)} of {format_count(source.events_total)} events read"
     yield "File", f"{Path(source.path).name} ({format_bytes(source.bytes)}, {tool}, {events})"
+    said = {title: text for title, text in (source.captured or {}).items() if title.endswith(OF_BOARD)}
     if WORDS[source.kind].says and source.captured:
-        yield "Says", "; ".join(f"{title} {said}" for title, said in source.captured.items())
+        yield "Says", "; ".join(f"{title} {text}" for title, text in source.captured.items())
+    elif said:
+        yield "Board", "; ".join(f"{title} {text}" for title, text in said.items())
     if source.rank is not None:
         yield "Rank", f"{source.rank} of {source.world_size or 'an unknown number'}"
     yield "GPU", _devices(trace.device)

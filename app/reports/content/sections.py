@@ -212,8 +212,8 @@ def _lead(trace: Trace) -> str:
         by = f", {format_percent(first['percent'])} of it by {first['name']}" if first else ""
         return f"Memory peaks at {format_bytes(held)}{by}."
     said = trace.source.captured or {}
-    if load := said.get("GPU load (GR3D)"):
-        known = next((name for name in ("energy per step", "energy") if name in said), "")
+    if load := said.get("GPU load (GR3D)", said.get("GPU load", "")):
+        known = next((name for name in ("energy per step", "energy per inference", "energy") if name in said), "")
         energy = f"; {known} {said[known]}" if known else ""
         return f"GPU load: {load} (samples: {said['samples']}){energy}."
     return ""
