@@ -240,6 +240,9 @@ def for_optimizer(facts: Facts, *, loop: bool) -> str:
     )
 
 
+_WEIGHED = r": MultiheadAttention(_\d+)?$"
+
+
 def for_attention(facts: Facts, attention: Attention) -> str:
     """How to fuse the attention."""
     fp32 = kernel_kinds.by_name(facts.launches.filter(pl.Series(attention.gemms)), fp32_matrix_work).any()
@@ -250,6 +253,11 @@ def for_attention(facts: Facts, attention: Attention) -> str:
             "scaled_dot_product_attention fell back to its math backend:"
             " torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]) says what it"
             " misses (dtype, mask, head size, need for weights)." + backends
+        )
+    if facts.trace.host.filter(pl.col("kind") == "module")["name"].cast(pl.String).str.contains(_WEIGHED).any():
+        return (
+            "nn.MultiheadAttention: pass need_weights=False where nobody reads the weights, so that it calls a fused"
+            " kernel." + backends
         )
     return facts.program.say(
         pytorch="Replace the chain by torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=…,"
