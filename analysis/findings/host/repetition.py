@@ -437,7 +437,11 @@ def _backward_again(facts: Facts, limits: Limits) -> Finding | None:
     of_call = np.searchsorted(start[called], when, "right") - 1
     inside = (of_call >= 0) & (when < np.append(start + taken, 0)[called[of_call]] if called.size else False)
     called = called[np.unique(of_call[inside])]
-    where = grouped(located(facts.trace, called), taken[called], facts.step_count, on_gpu=False)
+    if not called.size:
+        return finding
+    name = call_name(str(host["name"][int(called[0])]))
+    table = located(facts.trace, called).with_columns(call=called, operator=pl.lit(name, pl.Categorical()))
+    where = grouped(table, taken[called], facts.step_count, on_gpu=False)
     return dataclasses.replace(finding, where=tuple(where)) if where else finding
 
 
