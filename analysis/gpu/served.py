@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import mapped, matching, of_kinds
-from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.activities import WORK, graphs
 from tracetui.analysis.gpu.steps import StepSlots
 from tracetui.parsers import links
 from tracetui.parsers.iterations import steps_at
@@ -182,19 +182,14 @@ def replayed(trace: Trace) -> Trace | None:
     of one graph follow each other. None where no graph is replayed so, or where half of the GPU's time is not its
     replays'.
     """
-    calls = trace.host.lazy().with_row_index("launch").filter(pl.col("kind").is_in(["runtime", "driver"]))
-    calls = calls.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).select("launch", when="start")
-    work = trace.device.lazy().filter(pl.col("kind") == "kernel")
-    whole = work.select(pl.col("duration").sum(), first=pl.col("start").min()).collect()
-    found = work.sort("start").join(calls, on="launch").group_by("launch", "when").agg(
-        graph=pl.col("name").to_physical().hash().sum(), kernels=pl.len(), ns=pl.col("duration").sum(),
-        ended=(pl.col("start") + pl.col("duration")).max(),
-    ).sort("when").collect()  # fmt: skip
+    work = trace.device.filter(pl.col("kind") == "kernel")
+    whole = work.select(pl.col("duration").sum(), first=pl.col("start").min())
+    found = graphs(trace)
     if not found.height or 2 * found["ns"].sum() < whole["duration"][0]:
         return None
     when, ended = found["when"].to_numpy(), int(found["ended"][-1])
-    graph = found.select(pl.struct("graph", "kernels").rank("dense")).to_series().to_numpy()
-    more = np.sort(work.join(calls, on="launch", how="anti").select("start").collect().to_series().to_numpy())
+    graph = found["graph"].to_numpy()
+    more = np.sort(work.join(found, on="launch", how="anti")["start"].drop_nulls().to_numpy())
     if trace.steps.height:
         begins = trace.steps["start"].to_numpy()
         ends = begins + trace.steps["duration"].to_numpy()
