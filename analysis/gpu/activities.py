@@ -119,7 +119,7 @@ def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activitie
 
 @latest
 def graphs(trace: Trace) -> pl.DataFrame:
-    """A row for each launch of a graph whose kernels were recorded, in order: ``launch`` (host row), ``when`` and others.
+    """A row for each launch of a graph whose kernels were recorded, in order: ``launch`` (host row), ``when``, others.
 
     ``graph`` is the graph's number, from 1 by the first launch: launches are of one where their nodes' numbers say so
     (the upper half is the graph's), else where their kernels are called alike. ``ns`` and ``ended`` are of the kernels.
