@@ -44,7 +44,7 @@ _LAUNCH = r"^(?:cuda|cu|hip)\w*Launch\w*Kernel"
 _GRAPH_LAUNCH = "GraphLaunch"
 _BATCH_OF_CAPTURE = re.compile(r"capture_(\d+)_")
 _BATCH_OF_STEP = re.compile(r"execute_(\d+)_context|\bbs=(\d+)")
-_TAKEN = ("kind", "name", "module_id", "input_shapes", "input_types", "stack", "kernel_file")
+_TAKEN = ("kind", "name", "module_id", "input_shapes", "input_types", "concrete_inputs", "stack", "kernel_file")
 _OPERATOR, _MODULE = map(schema.HOST_KINDS.index, ("operator", "module"))
 _TOLD = ("operator", "module")
 _OF_DEVICE = ("launch", "forward_module", "range", *_TOLD)

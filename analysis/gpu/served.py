@@ -23,12 +23,15 @@ from tracetui.parsers.iterations import steps_at
 from tracetui.parsers.names.range_roles import spoken
 from tracetui.parsers.names.serving import (
     ATTENTION,
+    CAUSAL,
     DECODE,
     MIXED,
     OTHER,
     PREFILL,
     REPLAY,
+    WHOLE,
     Iteration,
+    is_causal,
     iteration_of,
     label_of,
 )
@@ -135,16 +138,17 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
     host = trace.host
     calls = of_kinds(host["kind"], "operator") & host["input_shapes"].is_not_null().to_numpy()
     calls &= matching(host["name"], lambda name: _ATTENDS.match(name) is not None or "backward" in name.lower())
-    found = host.select("start", *(pl.col(key).cast(pl.String) for key in ("name", "input_shapes")))[calls.nonzero()[0]]
+    told_by = ("name", "input_shapes", "concrete_inputs")
+    found = host.select("start", *(pl.col(key).cast(pl.String) for key in told_by))[calls.nonzero()[0]]
     if not found.height or found["name"].str.contains("[Bb]ackward").any():
         return slots
-    sizes = {text: _attention_sizes(text) for text in found["input_shapes"].unique()}
+    sizes = {row: _attention_sizes(*row) for row in found.select(told_by[1:]).unique().iter_rows()}
     begins = trace.steps["start"].to_numpy()
     ends = begins + trace.steps["duration"].to_numpy()
     at = links.held_by(begins, ends, found["start"].to_numpy())
-    told: dict[int, set[tuple[int, int, int] | None]] = {}
-    for row, text in zip(at.tolist(), found["input_shapes"], strict=True):
-        told.setdefault(row, set()).add(sizes[text])
+    told: dict[int, set[tuple[int, int, int, bool | None] | None]] = {}
+    for row, given in zip(at.tolist(), found.select(told_by[1:]).iter_rows(), strict=True):
+        told.setdefault(row, set()).add(sizes[given])
     names = trace.steps["name"].to_list()
     alone = False
     for row, several in told.items():
@@ -153,19 +157,21 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
         known = [one for one in several if one is not None]
         if len(known) < len(several) or len({one[:2] for one in known}) > 1:
             return slots
-        attended = {one[2] for one in known}
-        names[row] = ATTENTION.format(*known[0][:2], attended.pop() if len(attended) == 1 else "several")
+        attended, causal = {one[2] for one in known}, {one[3] for one in known}
+        to = attended.pop() if len(attended) == 1 else "several"
+        mask = {True: CAUSAL, False: WHOLE}.get(causal.pop() if len(causal) == 1 else None, "")
+        names[row] = ATTENTION.format(*known[0][:2], to, mask)
         alone |= known[0][1] == 1 < max(one[2] for one in known)
     name = dict(zip(trace.steps["index"].to_list(), names, strict=True))
     return replace(slots, name=tuple(name[index] for index in slots.index)) if alone else slots
 
 
-def _attention_sizes(text: str) -> tuple[int, int, int] | None:
-    """Requests, new tokens of each, and what they attend to; None where shapes are not of queries and keys."""
+def _attention_sizes(text: str, concrete: str | None) -> tuple[int, int, int, bool | None] | None:
+    """Requests, new tokens of each, what they attend to, and whether causally; None where shapes are of other things."""
     try:
         query, key = json.loads(text)[:2]
         requests, _, new, _ = query
-        return int(requests), int(new), int(key[2])
+        return int(requests), int(new), int(key[2]), is_causal(concrete)
     except (ValueError, TypeError, IndexError, RecursionError):
         return None
 
