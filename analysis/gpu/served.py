@@ -167,7 +167,7 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
 
 
 def _attention_sizes(text: str, concrete: str | None) -> tuple[int, int, int, bool | None] | None:
-    """Requests, new tokens of each, what they attend to, and whether causally; None where shapes are of other things."""
+    """Requests, new tokens of each, what they attend to, and whether causally; None where shapes are others."""
     try:
         query, key = json.loads(text)[:2]
         requests, _, new, _ = query
