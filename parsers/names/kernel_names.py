@@ -445,7 +445,7 @@ def _wrapper_category(base: str, functor: str) -> str:
 
 _PLAIN_MATH = re.compile(
     r"ffma|simt|dot_do_o|convert_dq|combine|and_cache|splitk_?reduce|ReduceSplitK|gemv|preprocess|postprocess"
-    r"|prepare_varlen|computeStrides|flash_attn_(tile|vec)|fmhaReduction",
+    r"|prepare_varlen|kv_indices|computeStrides|flash_attn_(tile|vec)|fmhaReduction",
     re.IGNORECASE,
 )
 _TENSOR_MATH = re.compile(
