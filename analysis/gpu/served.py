@@ -23,6 +23,7 @@ from tracetui.parsers.iterations import steps_at
 from tracetui.parsers.names.range_roles import spoken
 from tracetui.parsers.names.serving import (
     ATTENTION,
+    BEFORE,
     CAUSAL,
     DECODE,
     MIXED,
@@ -185,13 +186,13 @@ def replayed(trace: Trace) -> Trace | None:
 
     An iteration lasts until the next replay is launched; the last one of a row, and one with other work behind it, as
     long as the others do in the middle, or until then where that comes less than as long after it. Without steps, rows
-    of one graph follow each other. None where no graph is replayed so, or where half of the GPU's time is not its
-    replays'.
+    of one graph follow each other. None where no graph is replayed so, or where half of the GPU's time, without steps from
+    the first replay on, is not its replays'.
     """
-    work = trace.device.filter(pl.col("kind") == "kernel")
-    whole = work.select(pl.col("duration").sum(), first=pl.col("start").min())
-    found = graphs(trace)
-    if not found.height or 2 * found["ns"].sum() < whole["duration"][0]:
+    work, found = trace.device.filter(pl.col("kind") == "kernel"), graphs(trace)
+    since = None if trace.steps.height else found["when"].min()
+    among = work if since is None else work.filter(pl.col("start") >= since)
+    if not found.height or 2 * found["ns"].sum() < among["duration"].sum():
         return None
     when, ended = found["when"].to_numpy(), int(found["ended"][-1])
     graph = found["graph"].to_numpy()
@@ -201,7 +202,7 @@ def replayed(trace: Trace) -> Trace | None:
         ends = begins + trace.steps["duration"].to_numpy()
     else:  # a row of one graph after the other
         begins = when[np.append(True, np.diff(graph) != 0)]
-        begins[0] = min(whole["first"][0], begins[0])
+        begins[0] = min(work["start"].min(), begins[0])
         ends = np.append(begins[1:], ended)
 
     def works(begin: int, end: int) -> bool:
@@ -214,7 +215,8 @@ def replayed(trace: Trace) -> Trace | None:
         if len(own) < LEAST_REPLAYS or np.unique(graph[inside]).size > 1:
             return None
         period = int(np.median(np.diff(own)))
-        parts += [(OTHER, begin, own[0])] if works(begin, own[0]) else []
+        before = BEFORE if since is not None and not parts else OTHER
+        parts += [(before, begin, own[0])] if works(begin, own[0]) else []
         for at, until in pairwise([*own, end]):
             cut = at + period
             if until <= cut + period or (until < end and not works(cut, until)):

@@ -35,9 +35,9 @@ _VLLM = re.compile(rf"execute_(?:\d+_)?context_(?P<c>\d+){_SUMS.format('c')}_gen
 _SGLANG = re.compile(r"step\[(?P<mode>[A-Z]\w*)(?P<rest>(?: \w+=\d+)*)\]")
 _ATOM = re.compile(r"(?P<phase>prefill|decode)\[bs=(?P<bs>\d+) tok=(?P<tok>\d+)\]")
 _TENSORRT_LLM = re.compile(r"\[Executor\] _forward_step(?: \d+)?: (?P<c>\d+) ctx reqs, (?P<g>\d+) gen reqs")
-REPLAY, OTHER = "launch to launch of a graph", "between launches of a graph"
-"""Names of steps that no range names: a replay of a graph that is launched again and again, and what is between."""
-_REPLAYS = {REPLAY: "replay", OTHER: "other"}
+REPLAY, OTHER, BEFORE = "launch to launch of a graph", "between launches of a graph", "before a graph is launched"
+"""Names of what no range names: a replay of a graph that is launched again and again, what is between, and before."""
+_REPLAYS = {REPLAY: "replay", OTHER: "other", BEFORE: "before"}
 ATTENTION = "attention of {} requests, {} new tokens each, to {}{}"
 """Names a step that no range names by the shapes of its attention."""
 CAUSAL, WHOLE = ", each to those before it", ", each to all"
