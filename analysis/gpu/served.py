@@ -186,8 +186,8 @@ def replayed(trace: Trace) -> Trace | None:
 
     An iteration lasts until the next replay is launched; the last one of a row, and one with other work behind it, as
     long as the others do in the middle, or until then where that comes less than as long after it. Without steps, rows
-    of one graph follow each other. None where no graph is replayed so, or where half of the GPU's time, without steps from
-    the first replay on, is not its replays'.
+    of one graph follow each other. None where no graph is replayed so, or where half of the GPU's time is not its
+    replays', counted without steps from the first of them on.
     """
     work, found = trace.device.filter(pl.col("kind") == "kernel"), graphs(trace)
     since = None if trace.steps.height else found["when"].min()
