@@ -149,4 +149,6 @@ def graph_numbers(trace: Trace, rows: pl.DataFrame) -> pl.Series:
     found = rows.select("kind", "device", "stream", "launch").join(spread, "launch", "left", maintain_order="left")
     graph, on = pl.col("graph"), ("device", "stream")
     other = (pl.col("kind").is_in(WORK) & graph.is_null()).any().over(on)
-    return found.select(pl.coalesce("graph", pl.when(~other).then(graph.drop_nulls().first().over(on)))).to_series()
+    of_stream = pl.when(~other).then(graph.drop_nulls().first().over(on))
+    numbers: pl.Series = found.select(graph=pl.coalesce("graph", of_stream))["graph"]
+    return numbers

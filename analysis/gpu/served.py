@@ -160,7 +160,7 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
             return slots
         attended, causal = {one[2] for one in known}, {one[3] for one in known}
         to = attended.pop() if len(attended) == 1 else "several"
-        mask = {True: CAUSAL, False: WHOLE}.get(causal.pop() if len(causal) == 1 else None, "")
+        mask = CAUSAL if causal == {True} else WHOLE if causal == {False} else ""
         names[row] = ATTENTION.format(*known[0][:2], to, mask)
         alone |= known[0][1] == 1 < max(one[2] for one in known)
     name = dict(zip(trace.steps["index"].to_list(), names, strict=True))

@@ -116,8 +116,8 @@ def _gpus(trace: Trace, idle: pl.DataFrame, graphs: pl.Series) -> Iterator[Lane]
     gaps = _Groups(idle["device"].fill_null(NONE).to_numpy()[gap_rows])
     by_device, by_stream = _Groups(device), _Groups(device, graph, stream)
     streams: dict[int, list[tuple[int, ...]]] = {}
-    for number, *of in by_stream.of:
-        streams.setdefault(number, []).append(tuple(of))
+    for key in by_stream.of:
+        streams.setdefault(key[0], []).append(key)
 
     def lane(what: str, rows: Ints, number: int, graph: int = NONE, of: int = NONE) -> Lane:
         # equal starts are in the file's order: the longer event must come first to enclose the others
@@ -135,12 +135,12 @@ def _gpus(trace: Trace, idle: pl.DataFrame, graphs: pl.Series) -> Iterator[Lane]
         own = gaps.of.get((number,), _NO_ROWS)
         yield Lane("idle", "idle", tuple(rows_of(gap_rows[own], gap_start[own], gap_end[own])[0]), _known(number))
         working = 0
-        for of in streams[number]:
-            mine = by_stream.of[(number, *of)]
+        for key in streams[number]:
+            mine = by_stream.of[key]
             if (ranges := mine[marks[mine]]).size:
-                yield lane("gpu ranges", ranges, number, *of)
+                yield lane("gpu ranges", ranges, *key)
             if (busy := mine[work[mine]]).size:
-                yield lane("stream", busy, number, *of)
+                yield lane("stream", busy, *key)
                 working += 1
         if working > 1 or not (work[on] & ~copies[on]).any():
             yield lane("copies", on[copies[on]], number)

@@ -82,10 +82,10 @@ def iteration_of(name: str) -> Iteration | None:
         context = many * int(match[3]) if match[3] else None
         if each == 1:
             return Iteration(DECODE, many, many, many, context, context)
-        pairs = many * each * (each + 1) / 2 if match[4] == CAUSAL and match[3] == match[2] else None
+        scores = many * each * (each + 1) / 2 if match[4] == CAUSAL and match[3] == match[2] else None
         if match[4] == WHOLE and context is not None:
-            pairs = float(each * context)
-        return Iteration(PREFILL, many, many * each, 0, context, pairs)
+            scores = float(each * context)
+        return Iteration(PREFILL, many, many * each, 0, context, scores)
     if match := _VLLM.fullmatch(name):
         said = {key: None if value is None else int(value) for key, value in match.groupdict().items()}
         new, generated = (said[f"{one}sq"] if said[f"{one}tokens"] is None else said[f"{one}tokens"] for one in "cg")
