@@ -304,6 +304,7 @@ def recorded_kinds(sel: Selection) -> StepKinds | None:
     return replace(found, kinds=(found.typical, *told))
 
 
+@kept
 def told_kinds(sel: Selection) -> list[tuple[str | None, Ints]]:
     """The phases of the selected steps and the rows of each: a server's, or evaluation (last) among steps that train.
 
@@ -333,19 +334,23 @@ def _evaluating(trace: Trace, slots: StepSlots) -> NDArray[np.bool_]:
     row = {index: at for at, index in enumerate(trace.steps["index"].to_list())}
     at = np.array([row[index] for index in slots.index])
     called = np.array([role_of(name) == EVALUATION for name in slots.name], np.bool_)
-    begin = trace.steps["start"].to_numpy()
-    held = links.held_by(begin, begin + trace.steps["duration"].to_numpy(), trace.host["start"].to_numpy())
-    calls = trace.host.select("kind", "name", step=pl.Series(held)).filter(pl.col("step") >= 0)
-    events = of_kinds(calls["kind"], "operator", "annotation") & matching(calls["name"], _trains)
-    trains = np.isin(at, calls["step"].to_numpy()[events]) & ~called
+    begin, host = trace.steps["start"].to_numpy(), trace.host
+    end = begin + trace.steps["duration"].to_numpy()
+
+    def steps_of(calls: NDArray[np.bool_]) -> Ints:
+        return links.held_by(begin, end, host["start"].to_numpy()[calls])
+
+    passes = of_kinds(host["kind"], "operator", "annotation") & matching(host["name"], _trains)
+    trains = np.isin(at, steps_of(passes)) & ~called
     if not trains.any():
         return called & (not called.all())
-    kernels = trace.device.filter(pl.col("kind") == "kernel")
-    work = kernels if kernels.height else calls.filter(pl.col("kind") == "operator")
-    work = work.select("step", pl.col("name").to_physical()).unique()
-    known = work.filter(pl.col("step").is_in(at[trains]))["name"].implode()
-    again = work.filter(pl.col("name").is_in(known))["step"].drop_nulls().to_numpy()
-    return called | (~trains & np.isin(at, again))
+    work = trace.device.lazy().filter(pl.col("kind") == "kernel").select("step", pl.col("name").to_physical())
+    if not trace.device.height:
+        calls = of_kinds(host["kind"], "operator")
+        work = pl.LazyFrame({"step": steps_of(calls), "name": host["name"].to_physical().filter(pl.Series(calls))})
+    named = work.drop_nulls().unique().collect()
+    known = named.filter(pl.col("step").is_in(at[trains]))["name"].implode()
+    return called | (~trains & np.isin(at, named.filter(pl.col("name").is_in(known))["step"].to_numpy()))
 
 
 def _trains(name: str) -> bool:
@@ -437,11 +442,9 @@ def _named(found: StepKinds | None, recorded: StepKinds | None) -> StepKinds | N
     def told(one: Kind) -> Kind:
         near = min(others, key=lambda other: abs(np.log(other.mean_ns / one.mean_ns)), default=None)
         is_same = near is not None and near.leads == one.leads and _nearer(one, near, found.typical)
-        return (
-            replace(one, particular=near.particular, phase=near.phase)
-            if near is not None and is_same
-            else replace(one, particular=None)
-        )
+        if near is None or not is_same:
+            return replace(one, particular=None)
+        return replace(one, particular=near.particular, phase=near.phase)
 
     return replace(found, kinds=(found.typical, *map(told, found.kinds[1:])))
 

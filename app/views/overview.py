@@ -289,9 +289,8 @@ def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
         room = max(writer.width - 32 - wide, 8)
         words = particular_words(kind, particular) if one.served is None else _served(one.served, room)
         told = fitting.printable(words, ascii=writer.ascii)
-        line = Text(
-            f"  {kind:<{wide}}{many:>6,} {writer.own('×')} {writer.time(mean):>9} {format_percent(percent):>8}  "
-        )
+        times = f"{many:>6,} {writer.own('×')} {writer.time(mean):>9}"
+        line = Text(f"  {kind:<{wide}}{times} {format_percent(percent):>8}  ")
         lines.append(line.append(fitting.fit(told, room, ascii=writer.ascii)))
         if one.served is not None and one.served.curve:
             sizes = ", ".join(_size(writer, point) for point in one.served.curve)
