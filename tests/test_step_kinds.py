@@ -248,7 +248,7 @@ def test_replays_of_a_graph_in_a_row_are_iterations() -> None:
     found = page_kinds(select(main))
     assert found is not None
     replay, other = found.kinds
-    assert (replay.phase, len(replay.steps), other.phase, len(other.steps)) == ("replay", 32, "other", 1)
+    assert (replay.phase, len(replay.steps), other.phase, len(other.steps)) == ("replay", 32, "before", 1)
     calls = main.host.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).sort("start")["start"]
     between = (calls[-1] - calls[0]) / 31
     assert replay.mean_ns == pytest.approx(between, rel=0.02)
