@@ -145,7 +145,7 @@ def graph_numbers(trace: Trace, rows: pl.DataFrame) -> pl.Series:
     """
     spread = graphs(trace).filter(pl.col("streams") > 1).select("launch", "graph")
     if not spread.height:
-        return pl.Series("graph", [None], pl.UInt32).new_from_index(0, rows.height)
+        return pl.repeat(None, rows.height, dtype=pl.UInt32, eager=True)
     found = rows.select("kind", "device", "stream", "launch").join(spread, "launch", "left", maintain_order="left")
     graph, on = pl.col("graph"), ("device", "stream")
     other = (pl.col("kind").is_in(WORK) & graph.is_null()).any().over(on)
