@@ -401,13 +401,3 @@ async def test_the_tab_with_counters() -> None:
         assert "(counters, ridge 14.2 FLOP/byte)" in text
         await press(pilot, "v")
         assert "FLOP/s ↑" not in screen_text(app)
-
-
-def test_causal_attention_needs_its_half_of_the_scores():
-    shapes, types = json.dumps([[2, 6, 100, 64]] * 3), json.dumps(["c10::BFloat16"] * 3)
-    said = '["", "", "", "0.", "{}", "False", ""]'
-    name = "aten::_scaled_dot_product_flash_attention"
-    whole, causal = (work(name, shapes, types, concrete=said.format(flag)) for flag in ("False", "True"))
-    assert (whole.flops, whole.note) == (4 * 2 * 6 * 64 * 100 * 100, "")
-    assert (causal.flops, causal.note) == (4 * 2 * 6 * 64 * 100 * 101 / 2, "")
-    assert "half" in work(name, shapes, types).note

@@ -20,7 +20,6 @@ from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_makers import INDUCTOR_STREAMS
 from tracetui.parsers.names.kernel_names import sparse_work
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES
-from tracetui.parsers.names.serving import is_causal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,9 +71,7 @@ Given: TypeAlias = Tensor | tuple[Tensor, ...] | None
 """An argument of an operator."""
 
 
-def work(
-    name: str, shapes: str, types: str, kernel: str = "", after: Sequence[Shape] = (), concrete: str | None = None
-) -> Work | None:
+def work(name: str, shapes: str, types: str, kernel: str = "", after: Sequence[Shape] = ()) -> Work | None:
     """The work that one call of an operator must do; None where it is not known.
 
     Args:
@@ -83,7 +80,6 @@ def work(
         types: JSON text of their types.
         kernel: category of the kernel (`kernel_names.category`), for operators that launch several of their own.
         after: shapes of the inputs of the operators after it, from which a convolution's output size follows.
-        concrete: JSON text of the values of its other inputs, which say whether attention is causal.
     """
     inputs = _inputs(shapes, types)
     if inputs is None:
@@ -97,7 +93,7 @@ def work(
         if base == "convolution_backward":
             return _convolution_backward(inputs)
         if base in _ATTENTIONS:
-            return _attention(inputs, _ATTENTIONS[base], is_causal(concrete))
+            return _attention(inputs, _ATTENTIONS[base])
         if base in _SCANS:
             return _scan(inputs) if kernel == "scan" else _causal_conv(inputs[:2]) if kernel == "conv" else None
         if "causal_conv1d_fwd" in base:
@@ -277,7 +273,7 @@ _ATTENTIONS = {
 }
 
 
-def _attention(inputs: Sequence[Given], form: tuple[int, int, bool], causal: bool | None) -> Work:
+def _attention(inputs: Sequence[Given], form: tuple[int, int, bool]) -> Work:
     heads, tokens, backward = form
     q, k, v = (_given(one, 4) for one in inputs[1 if backward else 0 :][:3])
     flops = 2.0 * q.shape[0] * q.shape[heads] * q.shape[tokens] * k.shape[tokens] * (q.shape[3] + v.shape[3])
@@ -285,11 +281,7 @@ def _attention(inputs: Sequence[Given], form: tuple[int, int, bool], causal: boo
     moved = q.bytes + k.bytes + v.bytes + out
     if backward:
         flops, moved = flops * ATTENTION_BACKWARD, 2 * moved
-    note = ""
-    if causal and q.shape[tokens] == k.shape[tokens]:
-        flops *= (q.shape[tokens] + 1) / (2 * q.shape[tokens])
-    elif causal is not False:
-        note = "counts the whole matrix of scores: a causal mask needs half"
+    note = "counts the whole matrix of scores: a causal mask needs half"
     return Work(flops, float(moved), q.type, product=True, note=note)
 
 
@@ -477,7 +469,7 @@ def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool], only: p
     for call in calls.iter_rows(named=True):
         category = kernel_names.category(call["name"])
         after = _after(sel, call["first"]) if "conv" in call["operator"] else ()
-        found = work(call["operator"], call["shapes"], call["types"], category, after, call["concrete"])
+        found = work(call["operator"], call["shapes"], call["types"], category, after)
         if found is None:
             continue
         notes = [SPARSE if call["sparse"] else found.note]
@@ -532,7 +524,6 @@ def _calls(sel: Selection, only: pl.Expr | None) -> pl.DataFrame:
         pl.col("name").alias("operator_name"),
         pl.col("input_shapes").alias("shapes"),
         pl.col("input_types").alias("types"),
-        pl.col("concrete_inputs").alias("concrete"),
     ).filter((pl.col("kind") == "operator") & pl.col("shapes").is_not_null() & pl.col("types").is_not_null())
     found = kernels.rename({"operator": "call"}).join(called.drop("kind"), on="call")
     # an inner function of Mamba launches both its convolution and its scan: each of its kernels stands for itself
@@ -546,13 +537,13 @@ def _calls(sel: Selection, only: pl.Expr | None) -> pl.DataFrame:
     found = found.with_columns(multiplies=pl.when(product).then(pl.col("duration")))
     longest = pl.coalesce(pl.col("multiplies").arg_max(), pl.col("duration").arg_max())
     per_call = found.group_by("call", "part").agg(
-        pl.col("operator_name", "shapes", "types", "concrete").first(),
+        pl.col("operator_name", "shapes", "types").first(),
         pl.col("name", "grid", "block").get(longest),
         kernels=pl.len(),
         duration=pl.col("duration").sum(),
         sparse=pl.col("sparse").any(),
     )
-    keys = ("name", "operator_name", "shapes", "types", "concrete", "grid", "block", "sparse")
+    keys = ("name", "operator_name", "shapes", "types", "grid", "block", "sparse")
     return (
         per_call.group_by(keys)
         .agg(
@@ -561,7 +552,7 @@ def _calls(sel: Selection, only: pl.Expr | None) -> pl.DataFrame:
             kernels=pl.col("kernels").max(),
             first=pl.col("call").min(),
         )
-        .with_columns(pl.col("name", "operator_name", "shapes", "types", "concrete").cast(pl.String))
+        .with_columns(pl.col("name", "operator_name", "shapes", "types").cast(pl.String))
         .rename({"operator_name": "operator"})
         .sort("total_ns", "first", descending=[True, False])
     )
