@@ -13,6 +13,7 @@ from tracetui.analysis.attribution.module_tree import module_tree, scope_tree
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.names import of_kinds, rows_of
+from tracetui.analysis.gpu.activities import graph_numbers
 from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
 from tracetui.analysis.sampled_calls import lines
 from tracetui.analysis.selection import step_at
@@ -22,6 +23,7 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
 
 
 NOT_ATTRIBUTED = "(not attributed)"
@@ -426,7 +428,7 @@ def labels(sel: Selection, rows: pl.DataFrame, by: str) -> pl.Series:
     elif by == "input_shapes":
         labelled = _input_shapes(sel, rows)
     elif by == "stream":
-        labelled = _streams(rows)
+        labelled = _streams(sel.trace, rows)
     elif by == "name":
         labelled = rows["name"].cast(pl.String)
     else:
@@ -446,8 +448,9 @@ def _module_column(sel: Selection, rows: pl.DataFrame, column: str) -> pl.Series
     return named
 
 
-def _streams(rows: pl.DataFrame) -> pl.Series:
-    stream = pl.concat_str(pl.lit("stream "), "stream")
+def _streams(trace: Trace, rows: pl.DataFrame) -> pl.Series:
+    graph = pl.format("graph {}", graph_numbers(trace, rows))
+    stream = pl.coalesce(graph, pl.concat_str(pl.lit("stream "), "stream"))
     if rows["device"].n_unique() > 1:
         stream = pl.concat_str(pl.lit("GPU "), pl.col("device").cast(pl.String).fill_null("?"), pl.lit(", "), stream)
     return rows.select(stream.alias("stream")).to_series()

@@ -17,9 +17,11 @@ from msgspec import Struct
 from tracetui.parsers import links, schema
 from tracetui.parsers.names.range_roles import (
     COMPILED,
+    EVALUATION,
     MADE_BY_LIBRARY,
     NUMBERS,
     PARTS_OF_STEPS,
+    any_of_role,
     is_layer,
     is_pass,
     means_step,
@@ -66,6 +68,10 @@ def with_steps(trace: Trace) -> Trace:
     found = [family.without(warm) for family in _families(ranges, work, by=None)]
     found = [family for family in found if _may_be_steps(family, work)]
     chosen = _best(_without_parts(found, ranges))
+    if chosen is not None and (others := _evaluations(chosen, ranges)) is not None:
+        ranges = ranges.with_columns(label=pl.col("label").replace(others, chosen.label))
+        chosen = next(one for one in _of_process(chosen, ranges, work, chosen.process) if one.holds(chosen))
+        chosen = chosen.without(warm)
     if chosen is not None:
         return _marked(trace, chosen, ranges, work, warm, asked=None)
     return _noted(trace, warm)
@@ -383,6 +389,17 @@ def _best(families: list[_Family]) -> _Family | None:
     return max(outer, key=lambda family: (family.covered, family.size, family.host_ns, -int(family.start[0])))
 
 
+def _evaluations(family: _Family, ranges: pl.DataFrame) -> str | None:
+    """The label of ranges between those of a family that are called an evaluation; of several that with the most."""
+    if not means_step(family.label):
+        return None
+    likely = ranges.filter((pl.col("process") == family.process) & pl.col("label").str.contains("(?i)eval|valid"))
+    inside = links.held_by(family.start, family.end, likely["start"].to_numpy()) >= 0
+    around = np.searchsorted(family.start, likely["start"]) < np.searchsorted(family.start, likely["end"])
+    counts = likely.filter(pl.Series(~inside & ~around))["label"].value_counts(sort=True)["label"].to_list()
+    return next((label for label in counts if role_of(label.replace("#", " ")) == EVALUATION), None)
+
+
 def _warm_ups(ranges: pl.DataFrame) -> pl.DataFrame:
     """The ranges that are called a warm-up, without those inside another."""
     likely = ranges.filter(pl.col("label").str.contains("(?i)warm"))
@@ -410,7 +427,8 @@ def _marked(
 ) -> Trace:
     """The trace with a family as its steps, warm-up left out."""
     whole = next(one for one in _of_process(family, ranges, work, family.process) if one.holds(family))
-    long = 0 if family.is_served else _long_first(family.end - family.start)
+    unlike = family.is_served or any_of_role(family.names.to_list(), EVALUATION)
+    long = 0 if unlike else _long_first(family.end - family.start)
     kept = family.take(np.arange(family.size) >= long)
     first = int(kept.start[0])
     warm = warm.filter((pl.col("process") == family.process) & (pl.col("end") <= first))

@@ -44,7 +44,7 @@ _LAUNCH = r"^(?:cuda|cu|hip)\w*Launch\w*Kernel"
 _GRAPH_LAUNCH = "GraphLaunch"
 _BATCH_OF_CAPTURE = re.compile(r"capture_(\d+)_")
 _BATCH_OF_STEP = re.compile(r"execute_(\d+)_context|\bbs=(\d+)")
-_TAKEN = ("kind", "name", "module_id", "input_shapes", "input_types", "stack", "kernel_file")
+_TAKEN = ("kind", "name", "module_id", "input_shapes", "input_types", "concrete_inputs", "stack", "kernel_file")
 _OPERATOR, _MODULE = map(schema.HOST_KINDS.index, ("operator", "module"))
 _TOLD = ("operator", "module")
 _OF_DEVICE = ("launch", "forward_module", "range", *_TOLD)
@@ -94,6 +94,13 @@ def replays(trace: Trace) -> bool:
 def _names(trace: Trace) -> list[str]:
     calls = trace.host.filter(pl.col("kind").is_in(["runtime", "driver"]))
     return [str(name) for name in calls["name"].unique().drop_nulls()]
+
+
+def replayed_work(trace: Trace) -> pl.LazyFrame:
+    """The GPU work that graphs launched: rows of ``trace.device`` with their number ``at``, and ``when`` it was."""
+    calls = trace.host.lazy().with_row_index("launch").filter(pl.col("kind").is_in(["runtime", "driver"]))
+    calls = calls.filter(pl.col("name").cast(pl.String).str.contains(_GRAPH_LAUNCH)).select("launch", when="start")
+    return trace.device.lazy().with_row_index("at").join(calls, on="launch")
 
 
 def with_captures(trace: Trace, beside: Sequence[Trace]) -> Trace:
@@ -264,16 +271,11 @@ class _Ranges:
 
 def _replays(trace: Trace) -> list[_Replay]:
     """The launches of graphs that have kernels, in order."""
-    calls = trace.host.with_row_index("row").filter(pl.col("kind").is_in(["runtime", "driver"]))
-    calls = calls.filter(pl.col("name").cast(pl.String).str.contains(_GRAPH_LAUNCH))
-    work = trace.device.with_row_index("at").filter(pl.col("kind") == "kernel")
     # by its place in the graph where that is known: branches run as they can
-    work = work.join(calls.select(launch="row", when="start"), on="launch").sort(
-        "when", "launch", "graph_node", "start"
-    )
+    work = replayed_work(trace).filter(pl.col("kind") == "kernel").sort("when", "launch", "graph_node", "start")
     ranges, names = _Ranges(trace), trace.host["name"]
     found = []
-    for (launch,), rows in work.group_by("launch", maintain_order=True):
+    for (launch,), rows in work.collect().group_by("launch", maintain_order=True):
         around = ranges.around(int(launch))
         told = (_BATCH_OF_STEP.search(str(names[row])) for row in around)
         batch = next((int(match[1] or match[2]) for match in told if match), None)

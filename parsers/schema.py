@@ -99,6 +99,9 @@ STEPS: dict[str, pl.DataType] = {
 }
 """One iteration a row, ordered by start."""
 
+SAYING = r"^c10d::(send|recv_|alltoall_base_)$|attention|attn"
+"""Names of operators whose values say more than shapes: the other rank, what each rank gets, whether it is causal."""
+
 HOST: dict[str, pl.DataType] = {
     "kind": HostKind,
     "name": Name(),
@@ -115,6 +118,7 @@ HOST: dict[str, pl.DataType] = {
     "module_id": pl.Int64(),  # of a module: which instance of its class
     "input_shapes": Name(),  # JSON text
     "input_types": Name(),  # JSON text
+    "concrete_inputs": Name(),  # JSON text: the values of inputs that are no tensors, of operators named `SAYING`
     "stack": Name(),  # frames joined by ';', innermost first
     "kernel": Name(),  # of a launch: what it launches, where the call says so itself
     "kernel_file": Name(),  # of an operator that Inductor made: the file that it wrote the kernel to

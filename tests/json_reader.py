@@ -99,8 +99,7 @@ def read_events(path: Path) -> Events:
             if category == "trace" and window is None:
                 window = (ns(event["ts"]), ns(event["dur"]))
             continue
-        calls = ("c10d::send", "c10d::recv_", "c10d::alltoall_base_")
-        if phase == "X" and ("Collective name" in args or event.get("name") in calls):
+        if phase == "X" and "Collective name" in args:
             rows["collectives"].append({"offset": number, **described(args)})
         if phase == "X" and category in classify.HOST_CATEGORIES:
             rows["host"].append(
@@ -117,6 +116,9 @@ def read_events(path: Path) -> Events:
                     "module_id": whole(args.get("Python module id")),
                     "input_shapes": json_text(args.get("Input Dims")),
                     "input_types": json_text(args.get("Input type")),
+                    "concrete_inputs": (
+                        json_text(args.get("Concrete Inputs")) if re.search(schema.SAYING, event["name"]) else None
+                    ),
                     "stack": without_home(args.get("Call stack") or "") or None,
                     "kernel": args.get("kernel") or None,
                     "kernel_file": without_home(args.get("kernel_file") or "") or None,
@@ -184,7 +186,6 @@ def described(args: dict[str, Any]) -> dict[str, Any]:
         "group_ranks": json_text(args.get("Process Group Ranks")),
         "in_splits": json_text(args.get("In split size")),
         "out_splits": json_text(args.get("Out split size")),
-        "inputs": json_text(args.get("Concrete Inputs")),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators are compared inside torch")
 
-from tracetui.collectors.child import spare, unchanged  # noqa: E402
+from tracetui.collectors.child import script, spare, unchanged  # noqa: E402
 
 WORDS = torch.randn(4, 8)
 FROZEN, LEARNED = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
@@ -235,3 +235,29 @@ def test_padding_is_told_with_the_line_that_gives_it_and_on_average_over_steps()
     assert (told["step"]["of"], told["step"]["shape"]) == ("Net", [2, 60, 20])
     assert told["step"]["line"] == step.__code__.co_firstlineno + 1
     assert set(told) == {"step", "test_padding_is_told_with_the_line_that_gives_it_and_on_average_over_steps"}
+
+
+class Broken(torch.nn.Module):
+    """Reads a value in its forward pass: a compiled graph breaks there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        return self.second(x) if float(x.abs().mean()) < 1e6 else x
+
+
+def test_what_watches_modules_is_not_compiled_itself() -> None:
+    watch = script.Watch(lambda _: None)
+    try:
+        compiled = torch.compile(torch.nn.Sequential(Broken(), Broken()), backend="eager", dynamic=False)
+        compiled(WORDS)
+        entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list
+        assert entries(Broken.forward.__code__)
+        assert not entries(watch._watching.__code__)
+    finally:
+        watch.stop()
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()

@@ -6,12 +6,13 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 from chrome_file import ChromeFile
 from graph_files import replay
 from sample_runs import OUTSIDE
 
-from tracetui.analysis.gpu.step_kinds import page_kinds, served_rows, typical_steps
+from tracetui.analysis.gpu.step_kinds import iterations, page_kinds, served_rows, typical_steps
 from tracetui.analysis.overview import overview
 from tracetui.analysis.roofline.iterations import iteration_work
 from tracetui.analysis.roofline.peaks import Peak, Peaks
@@ -267,6 +268,25 @@ def test_attention_tells_prefill_from_decode_where_no_range_names_them(tmp_path)
     # the last iteration has none after it
     assert served["tokens_per_s"].to_list() == pytest.approx([4 / 100e-6, 2048 / 100e-6])
     assert sizes["least"].to_list() == [513, 514, 515]
+
+
+@pytest.mark.parametrize(
+    ("flags", "pairs"),
+    [
+        (["", "", "", "", "False", "0.", "True", "False", "0.125"], 2 * 4 * 5 / 2),
+        (["", "", "", "", "True", "0.10000000000000001", "False", "False", ""], 2 * 4 * 4),
+        (["", "", "", "0.", "True", "False", ""], 2 * 4 * 5 / 2),
+        (["", "", "", "0.", "0.125", "False"], 2 * 4 * 4),
+        (["", "", ""], None),
+    ],
+    ids=("cuDNN, causal", "cuDNN, not", "flash, causal", "flash_attn, not", "not recorded"),
+)
+def test_what_a_mask_leaves_of_prefill_is_read_from_its_inputs(tmp_path, flags, pairs):
+    trace = generating(tmp_path, [[[2, 4, 4]], [[2, 1, 5]]])
+    given = pl.when(pl.col("kind") == "operator").then(pl.lit(json.dumps(flags), pl.Categorical))
+    said = replace(trace, host=trace.host.with_columns(concrete_inputs=given))
+    _, names = iterations(select(said))
+    assert [iteration_of(name).pairs for name in names.values()] == [pairs, 10]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import copy
 import gzip
 import json
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -247,10 +248,31 @@ def test_replays_of_a_graph_in_a_row_are_iterations() -> None:
     found = page_kinds(select(main))
     assert found is not None
     replay, other = found.kinds
-    assert (replay.phase, len(replay.steps), other.phase, len(other.steps)) == ("replay", 32, "other", 1)
+    assert (replay.phase, len(replay.steps), other.phase, len(other.steps)) == ("replay", 32, "before", 1)
     calls = main.host.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).sort("start")["start"]
     between = (calls[-1] - calls[0]) / 31
     assert replay.mean_ns == pytest.approx(between, rel=0.02)
     assert replay.served is not None
     assert replay.served.kernels == 7424 / 32
     assert replay.served.tokens_per_s is None  # no name tells how many
+
+
+def test_evaluation_between_training_steps_is_a_kind_by_its_ranges_or_by_what_it_does(tmp_path):
+    trace = open_path(Path(__file__).parent / "data/chrome/train_eval.pt.trace.json.gz", cache=False).main
+    assert trace.marked_by is not None
+    assert (trace.marked_by.name, trace.marked_by.warm_up) == ("train_step", 0)
+    trained, evaluated = (0, 1, 2, 4, 5, 6, 8, 9, 10), (3, 7, 11)
+    unnamed = replace(trace, steps=trace.steps.with_columns(name=pl.lit("ProfilerStep#0", pl.Categorical)))
+    for one in (trace, unnamed):
+        kinds = page_kinds(select(one))
+        assert kinds is not None
+        assert [(kind.phase, kind.steps) for kind in kinds.kinds] == [(None, trained), ("evaluation", evaluated)]
+        length = one.steps["duration"].to_list()
+        means = [np.mean([length[step] for step in steps]) for steps in (trained, evaluated)]
+        assert [kind.mean_ns for kind in kinds.kinds] == pytest.approx(means)
+        assert not kinds.rare
+    # nothing is an evaluation where nothing trains, and none is one that makes none of the calls of those that do
+    told = pl.col("name").cast(pl.String)
+    backward = told.str.contains("(?i)backward|autograd|optimizer|train_step|eval_step")
+    untrained = replace(unnamed, host=trace.host.with_columns(name=pl.when(~backward).then("name")))
+    assert {kind.phase for kind in page_kinds(select(untrained)).kinds} == {None}

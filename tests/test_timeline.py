@@ -10,12 +10,15 @@ import pytest
 from sample_runs import FP32 as SAMPLE
 from sample_runs import run_of
 
+from tracetui.analysis.kernels import kernel_groups
+from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.facts import delay, facts, host_during, module
 from tracetui.analysis.timeline.gaps import UNRECORDED
 from tracetui.analysis.timeline.rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
+from tracetui.analysis.timeline.step_lanes import step_lanes
 from tracetui.analysis.timeline.timeline import Place, Timeline, search, timeline
 from tracetui.app.charts.cells import ruler
-from tracetui.app.charts.lanes import LOOKS, STYLES, row_runs
+from tracetui.app.charts.lanes import LOOKS, STYLES, lane_title, row_runs
 from tracetui.app.charts.scale import stretch, time_label
 from tracetui.parsers import Trace, schema
 from tracetui.parsers.runs.opening import open_path
@@ -372,3 +375,31 @@ def test_signs_on_the_ruler_never_cut_a_time():
     assert {label.strip() for label in signed.replace("v", "|").split("|")} < {
         part.strip() for part in plain.split("|")
     } | {""}
+
+
+def test_a_graph_that_the_driver_spreads_over_streams_is_one_lane():
+    whole = run_of("chrome/cudagraph_replay.trace.json.gz").main
+    place = pl.int_range(pl.len()).over("launch")
+    apart = pl.when((pl.col("kind") == "kernel") & (place % 3 == 2)).then(100 + place).otherwise("stream")
+    device = whole.device.sort("start").with_columns(stream=apart.cast(pl.Int64))
+    spread = replace(whole, device=device)
+    assert device["stream"].n_unique() == 7
+    found = built(spread)
+    graph = [lane for lane in found.lanes if lane.kind == "stream"]
+    assert [(lane.stream, lane.name, lane.size) for lane in graph] == [(None, "graph 1", 400)]
+    assert lane_title(graph[0]) == "GPU 0 graph 1"
+    assert [(one.lane.name, len(one.busy)) for one in step_lanes(spread, found.start, found.end, 10)][-1] == (
+        "graph 1",
+        10,
+    )
+    assert kernel_groups(select(spread), "stream")["group"].to_list() == ["graph 1"]
+    # another graph has a lane of its own, and what is launched one by one stays on its stream
+    launches = device["launch"].unique().sort().drop_nulls()
+    name = (
+        pl.when(pl.col("launch").is_in(launches[:5].implode())).then(pl.lit("other", pl.Categorical)).otherwise("name")
+    )
+    alone = pl.when(pl.col("launch") == launches[-1]).then(None).otherwise("launch").cast(pl.UInt32)
+    lanes = built(replace(whole, device=device.with_columns(name=name, launch=alone))).lanes
+    busy = {(lane.stream, lane.name): lane.size for lane in lanes if lane.kind == "stream"}
+    assert (busy[None, "graph 1"], busy[None, "graph 2"]) == (100, 280)
+    assert sum(size for (stream, _), size in busy.items() if stream is not None) == 20

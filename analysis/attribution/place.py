@@ -35,7 +35,7 @@ LIBRARIES = frozenset(
      "cupy", "cv2", "datasets", "deepspeed", "dgl", "diffusers", "einops", "fairscale", "flash_attn", "flax",
      "fsspec", "functorch", "haiku", "huggingface_hub", "hydra", "ignite", "ipykernel", "jax", "jaxlib",
      "joblib", "keras", "kornia", "lightning", "lightning_fabric", "lightning_utilities", "liger_kernel",
-     "mamba_ssm", "matplotlib", "megatron", "mlflow", "monai", "nemo", "networkx", "numpy", "nvidia",
+     "mamba_ssm", "matplotlib", "megatron", "mlflow", "monai", "mpmath", "nemo", "networkx", "numpy", "nvidia",
      "omegaconf", "open_clip", "optax", "packaging", "pandas", "peft", "pluggy", "pyarrow", "pydantic",
      "pytest", "pytorch_lightning", "ray", "requests", "rich", "safetensors", "scipy", "sentencepiece",
      "skimage", "sklearn", "sympy", "tensorboard", "tensorflow", "timm", "tokenizers", "torch",

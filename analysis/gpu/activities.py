@@ -13,12 +13,14 @@ from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 from tracetui.parsers.names.collectives import is_collective_kernel
+from tracetui.parsers.replays import replayed_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
 
     Bools = NDArray[np.bool_]
 
@@ -113,3 +115,40 @@ def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activitie
         compute = (kernel & ~communication) | (kind == GRAPH)
     end = start + frame["duration"].to_numpy()
     return Activities(frame, start, end, kernel, compute, communication, kind == MEMCPY, kind == MEMSET)
+
+
+@latest
+def graphs(trace: Trace) -> pl.DataFrame:
+    """A row for each launch of a graph whose kernels were recorded, in order: ``launch`` (host row), ``when``, others.
+
+    ``graph`` is the graph's number, from 1 by the first launch: launches are of one where their nodes' numbers say so
+    (the upper half is the graph's), else where their kernels are called alike. ``ns`` and ``ended`` are of the kernels.
+    """
+    kernel, name = pl.col("kind") == "kernel", pl.col("name").to_physical()
+    found = replayed_work(trace).filter(pl.col("kind").is_in(WORK)).group_by("launch", "when", "process").agg(
+        id=pl.col("graph_node").min() // (1 << 32), names=name.filter(kernel).hash().sum(), kernels=kernel.sum(),
+        streams=pl.struct("device", "stream").n_unique(), ns=pl.col("duration").filter(kernel).sum(),
+        ended=(pl.col("start") + pl.col("duration")).filter(kernel).max(),
+    ).filter(pl.col("kernels") > 0).sort("when", "launch").collect()  # fmt: skip
+    same = pl.when(pl.col("id").is_null()).then(pl.struct("names", "kernels"))
+    first = found.with_columns(key=pl.struct("process", "id", same.alias("names"))).with_columns(
+        begun=pl.col("when").min().over("key")
+    )
+    return first.with_columns(graph=pl.struct("begun", "key").rank("dense"))
+
+
+def graph_numbers(trace: Trace, rows: pl.DataFrame) -> pl.Series:
+    """The number of the graph, by device row, where that runs on several streams; null for what is of its stream alone.
+
+    The streams are the driver's: it spreads the branches of a graph, often over hundreds. What else is on streams on
+    which no other work ran, as ranges are, goes with the graph.
+    """
+    spread = graphs(trace).filter(pl.col("streams") > 1).select("launch", "graph")
+    if not spread.height:
+        return pl.repeat(None, rows.height, dtype=pl.UInt32, eager=True)
+    found = rows.select("kind", "device", "stream", "launch").join(spread, "launch", "left", maintain_order="left")
+    graph, on = pl.col("graph"), ("device", "stream")
+    other = (pl.col("kind").is_in(WORK) & graph.is_null()).any().over(on)
+    of_stream = pl.when(~other).then(graph.drop_nulls().first().over(on))
+    numbers: pl.Series = found.select(graph=pl.coalesce("graph", of_stream))["graph"]
+    return numbers

@@ -16,19 +16,23 @@ from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import mapped, matching, of_kinds
-from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.activities import WORK, graphs
 from tracetui.analysis.gpu.steps import StepSlots
 from tracetui.parsers import links
 from tracetui.parsers.iterations import steps_at
 from tracetui.parsers.names.range_roles import spoken
 from tracetui.parsers.names.serving import (
     ATTENTION,
+    BEFORE,
+    CAUSAL,
     DECODE,
     MIXED,
     OTHER,
     PREFILL,
     REPLAY,
+    WHOLE,
     Iteration,
+    is_causal,
     iteration_of,
     label_of,
 )
@@ -135,16 +139,17 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
     host = trace.host
     calls = of_kinds(host["kind"], "operator") & host["input_shapes"].is_not_null().to_numpy()
     calls &= matching(host["name"], lambda name: _ATTENDS.match(name) is not None or "backward" in name.lower())
-    found = host.select("start", *(pl.col(key).cast(pl.String) for key in ("name", "input_shapes")))[calls.nonzero()[0]]
+    told_by = ("name", "input_shapes", "concrete_inputs")
+    found = host.select("start", *(pl.col(key).cast(pl.String) for key in told_by))[calls.nonzero()[0]]
     if not found.height or found["name"].str.contains("[Bb]ackward").any():
         return slots
-    sizes = {text: _attention_sizes(text) for text in found["input_shapes"].unique()}
+    sizes = {row: _attention_sizes(*row) for row in found.select(told_by[1:]).unique().iter_rows()}
     begins = trace.steps["start"].to_numpy()
     ends = begins + trace.steps["duration"].to_numpy()
     at = links.held_by(begins, ends, found["start"].to_numpy())
-    told: dict[int, set[tuple[int, int, int] | None]] = {}
-    for row, text in zip(at.tolist(), found["input_shapes"], strict=True):
-        told.setdefault(row, set()).add(sizes[text])
+    told: dict[int, set[tuple[int, int, int, bool | None] | None]] = {}
+    for row, given in zip(at.tolist(), found.select(told_by[1:]).iter_rows(), strict=True):
+        told.setdefault(row, set()).add(sizes[given])
     names = trace.steps["name"].to_list()
     alone = False
     for row, several in told.items():
@@ -153,19 +158,21 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
         known = [one for one in several if one is not None]
         if len(known) < len(several) or len({one[:2] for one in known}) > 1:
             return slots
-        attended = {one[2] for one in known}
-        names[row] = ATTENTION.format(*known[0][:2], attended.pop() if len(attended) == 1 else "several")
+        attended, causal = {one[2] for one in known}, {one[3] for one in known}
+        to = attended.pop() if len(attended) == 1 else "several"
+        mask = CAUSAL if causal == {True} else WHOLE if causal == {False} else ""
+        names[row] = ATTENTION.format(*known[0][:2], to, mask)
         alone |= known[0][1] == 1 < max(one[2] for one in known)
     name = dict(zip(trace.steps["index"].to_list(), names, strict=True))
     return replace(slots, name=tuple(name[index] for index in slots.index)) if alone else slots
 
 
-def _attention_sizes(text: str) -> tuple[int, int, int] | None:
-    """Requests, new tokens of each, and what they attend to; None where shapes are not of queries and keys."""
+def _attention_sizes(text: str, concrete: str | None) -> tuple[int, int, int, bool | None] | None:
+    """Requests, new tokens of each, what they attend to, and whether causally; None where shapes are others."""
     try:
         query, key = json.loads(text)[:2]
         requests, _, new, _ = query
-        return int(requests), int(new), int(key[2])
+        return int(requests), int(new), int(key[2]), is_causal(concrete)
     except (ValueError, TypeError, IndexError, RecursionError):
         return None
 
@@ -180,27 +187,22 @@ def replayed(trace: Trace) -> Trace | None:
     An iteration lasts until the next replay is launched; the last one of a row, and one with other work behind it, as
     long as the others do in the middle, or until then where that comes less than as long after it. Without steps, rows
     of one graph follow each other. None where no graph is replayed so, or where half of the GPU's time is not its
-    replays'.
+    replays', counted without steps from the first of them on.
     """
-    calls = trace.host.lazy().with_row_index("launch").filter(pl.col("kind").is_in(["runtime", "driver"]))
-    calls = calls.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).select("launch", when="start")
-    work = trace.device.lazy().filter(pl.col("kind") == "kernel")
-    whole = work.select(pl.col("duration").sum(), first=pl.col("start").min()).collect()
-    found = work.sort("start").join(calls, on="launch").group_by("launch", "when").agg(
-        graph=pl.col("name").to_physical().hash().sum(), kernels=pl.len(), ns=pl.col("duration").sum(),
-        ended=(pl.col("start") + pl.col("duration")).max(),
-    ).sort("when").collect()  # fmt: skip
-    if not found.height or 2 * found["ns"].sum() < whole["duration"][0]:
+    work, found = trace.device.filter(pl.col("kind") == "kernel"), graphs(trace)
+    since = None if trace.steps.height else found["when"].min()
+    among = work if since is None else work.filter(pl.col("start") >= since)
+    if not found.height or 2 * found["ns"].sum() < among["duration"].sum():
         return None
     when, ended = found["when"].to_numpy(), int(found["ended"][-1])
-    graph = found.select(pl.struct("graph", "kernels").rank("dense")).to_series().to_numpy()
-    more = np.sort(work.join(calls, on="launch", how="anti").select("start").collect().to_series().to_numpy())
+    graph = found["graph"].to_numpy()
+    more = np.sort(work.join(found, on="launch", how="anti")["start"].drop_nulls().to_numpy())
     if trace.steps.height:
         begins = trace.steps["start"].to_numpy()
         ends = begins + trace.steps["duration"].to_numpy()
     else:  # a row of one graph after the other
         begins = when[np.append(True, np.diff(graph) != 0)]
-        begins[0] = min(whole["first"][0], begins[0])
+        begins[0] = min(work["start"].min(), begins[0])
         ends = np.append(begins[1:], ended)
 
     def works(begin: int, end: int) -> bool:
@@ -213,7 +215,8 @@ def replayed(trace: Trace) -> Trace | None:
         if len(own) < LEAST_REPLAYS or np.unique(graph[inside]).size > 1:
             return None
         period = int(np.median(np.diff(own)))
-        parts += [(OTHER, begin, own[0])] if works(begin, own[0]) else []
+        before = BEFORE if since is not None and not parts else OTHER
+        parts += [(before, begin, own[0])] if works(begin, own[0]) else []
         for at, until in pairwise([*own, end]):
             cut = at + period
             if until <= cut + period or (until < end and not works(cut, until)):

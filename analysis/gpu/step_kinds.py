@@ -13,6 +13,7 @@ import polars as pl
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from tracetui.analysis.base.names import matching, of_kinds
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
@@ -32,6 +33,8 @@ from tracetui.analysis.gpu.served import (
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
+from tracetui.parsers import links
+from tracetui.parsers.names.range_roles import EVALUATION, role_of
 from tracetui.parsers.runs import samples
 
 if TYPE_CHECKING:
@@ -138,7 +141,7 @@ class Kind(Struct, frozen=True):
     """What takes most of what they take longer than typical steps: what only they do, the call that they are `HELD` in,
     or GPU work. Empty where nothing that was recorded does, and None where no such step was recorded by name."""
     phase: str | None = None
-    """Of a server's iterations what they do: prefill, decode, …"""
+    """Of a server's iterations what they do: prefill, decode, …; among steps that train, ``evaluation``."""
     served: Served | None = None
     """What is told of them besides, where they are a server's."""
 
@@ -201,6 +204,8 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     if trace.clean_step_ns:
         lengths = [*trace.clean_step_ns, *_sampled_lengths(trace)]
         found = _named(_kinds("clean", lengths, range(1, len(lengths) + 1)), recorded)
+        if recorded is not None and _phases(recorded) > (set() if found is None else _phases(found)):
+            return recorded  # lengths alone don't tell its kinds
         return (
             found if found is None or not any(one.particular is None for one in found.rare) else _sampled(found, trace)
         )
@@ -208,6 +213,10 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     if light is not None and light.steps.height > 1 and (found := recorded_kinds(select(light))) is not None:
         return _named(replace(found, of="light"), recorded)
     return recorded
+
+
+def _phases(found: StepKinds) -> set[str | None]:
+    return {one.phase for one in found.kinds} - {None}
 
 
 def _clean_phase(recorded: StepKinds, trace: Trace) -> StepKinds:
@@ -249,7 +258,7 @@ def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
         return None
     number = pl.Series(slots.name, dtype=pl.String).str.extract(r"^ProfilerStep#(\d{1,18})$").cast(pl.Int64)
     typical = (number.diff() == 1).fill_null(value=True).to_numpy()
-    kinds = [rows for _, rows in phases(slots.name)] or grouped(slots.end - slots.start, _work(sel.trace, slots))
+    kinds = [rows for _, rows in phases(slots.name) or _groups(sel, slots)]
     if len(kinds) == 1 and typical.all():
         return None
     typical &= np.isin(np.arange(typical.size), kinds[0])
@@ -284,33 +293,93 @@ def recorded_kinds(sel: Selection) -> StepKinds | None:
         return _of_server(sel, slots, named)
     if not slots.marked or slots.start.size < 2:
         return None
-    work = _work(sel.trace, slots)
-    found = _kinds("recorded", slots.end - slots.start, slots.index, work)
+    found = _kinds("recorded", slots.end - slots.start, slots.index, _work(sel.trace, slots), _groups(sel, slots))
     if found is None or len(found.kinds) < 2:
         return found
     told = (
-        replace(one, particular=_particular(sel, slots, found.typical, one)) if found.called(one) != "shorter" else one
+        replace(one, particular=_particular(sel, slots, found.typical, one))
+        if found.called(one) in ("first", "longer") else one
         for one in found.kinds[1:]
-    )
+    )  # fmt: skip
     return replace(found, kinds=(found.typical, *told))
 
 
+@kept
+def told_kinds(sel: Selection) -> list[tuple[str | None, Ints]]:
+    """The phases of the selected steps and the rows of each: a server's, or evaluation (last) among steps that train.
+
+    Empty where nothing but their lengths and work may tell kinds.
+    """
+    slots = step_slots(sel)
+    named = phases(slots.name) if slots.marked else []
+    if named or not slots.marked:
+        return list(named)
+    evaluates = _evaluating(sel.trace, slots)
+    return [(None, np.flatnonzero(~evaluates)), (EVALUATION, np.flatnonzero(evaluates))] if evaluates.any() else []
+
+
+def _groups(sel: Selection, slots: StepSlots) -> list[tuple[str | None, Ints]]:
+    """The rows of the steps of each kind, the typical one first."""
+    work, length = _work(sel.trace, slots), slots.end - slots.start
+    (_, rows), *others = told_kinds(sel) or [(None, np.arange(length.size))]
+    mine = [work[row] for row in rows.tolist()] if work else ()
+    return [*((None, rows[group]) for group in grouped(length[rows], mine)), *others]
+
+
+def _evaluating(trace: Trace, slots: StepSlots) -> NDArray[np.bool_]:
+    """Which steps evaluate, where others train: these have a backward pass or an optimizer.
+
+    So they are called, or they have neither and launch kernels, or without a GPU make calls, that such steps have too.
+    """
+    row = {index: at for at, index in enumerate(trace.steps["index"].to_list())}
+    at = np.array([row[index] for index in slots.index])
+    called = np.array([role_of(name) == EVALUATION for name in slots.name], np.bool_)
+    begin, host = trace.steps["start"].to_numpy(), trace.host
+    end = begin + trace.steps["duration"].to_numpy()
+
+    def steps_of(calls: NDArray[np.bool_]) -> Ints:
+        return links.held_by(begin, end, host["start"].to_numpy()[calls])
+
+    passes = of_kinds(host["kind"], "operator", "annotation") & matching(host["name"], _trains)
+    trains = np.isin(at, steps_of(passes)) & ~called
+    if not trains.any():
+        return called & (not called.all())
+    work = trace.device.lazy().filter(pl.col("kind") == "kernel").select("step", pl.col("name").to_physical())
+    if not trace.device.height:
+        calls = of_kinds(host["kind"], "operator")
+        work = pl.LazyFrame({"step": steps_of(calls), "name": host["name"].to_physical().filter(pl.Series(calls))})
+    named = work.drop_nulls().unique().collect()
+    known = named.filter(pl.col("step").is_in(at[trains]))["name"].implode()
+    return called | (~trains & np.isin(at, named.filter(pl.col("name").is_in(known))["step"].to_numpy()))
+
+
+def _trains(name: str) -> bool:
+    return _TRAINS.search(name) is not None or role_of(name) in ("backward", "optimizer")
+
+
 def _kinds(
-    of: str, lengths: Sequence[int] | Ints, numbers: Sequence[int], work: Sequence[object] = ()
+    of: str,
+    lengths: Sequence[int] | Ints,
+    numbers: Sequence[int],
+    work: Sequence[object] = (),
+    told: Sequence[tuple[str | None, Ints]] = (),
 ) -> StepKinds | None:
+    """The kinds of these steps; told: the rows of each, where more is known of them than their lengths."""
     taken = np.asarray(lengths, np.float64)
     if taken.size < 2 or not taken.sum():
         return None
-    groups = grouped(taken, work)
-    usual = taken[groups[0]].max()
+    groups = told or [(None, group) for group in grouped(taken, work)]
+    usual = taken[groups[0][1]].max()
     made = []
-    for group in groups:
+    for phase, group in groups:
         values = taken[group]
-        first = group is not groups[0] and group[-1] == group.size - 1 and values.min() > usual
-        alike = not work or {work[place] for place in group} <= {work[place] for place in groups[0]}
+        first = phase is None and group is not groups[0][1] and group[-1] == group.size - 1 and values.min() > usual
+        alike = not work or {work[place] for place in group} <= {work[place] for place in groups[0][1]}
         steps = tuple(int(numbers[place]) for place in group)
         share = 100 * float(values.sum() / taken.sum())
-        made.append(Kind(steps, fmean(values.tolist()), median(values.tolist()), share, bool(first and alike)))
+        made.append(
+            Kind(steps, fmean(values.tolist()), median(values.tolist()), share, bool(first and alike), phase=phase)
+        )
     return StepKinds(of, tuple(made), float(taken.mean()))
 
 
@@ -373,7 +442,9 @@ def _named(found: StepKinds | None, recorded: StepKinds | None) -> StepKinds | N
     def told(one: Kind) -> Kind:
         near = min(others, key=lambda other: abs(np.log(other.mean_ns / one.mean_ns)), default=None)
         is_same = near is not None and near.leads == one.leads and _nearer(one, near, found.typical)
-        return replace(one, particular=near.particular if near is not None and is_same else None)
+        if near is None or not is_same:
+            return replace(one, particular=None)
+        return replace(one, particular=near.particular, phase=near.phase)
 
     return replace(found, kinds=(found.typical, *map(told, found.kinds[1:])))
 
@@ -440,6 +511,7 @@ HELD = "held up in"
 """How a call begins that all steps make, and that takes longer in these."""
 OWN_CHILD = "tracetui_child/"
 """In the names of the frames that tracetui itself runs in the profiled program."""
+_TRAINS = re.compile("[Bb]ackward|^autograd::|^Optimizer")
 _LIBRARY = re.compile(
     r"^<|^torch/|site-packages|dist-packages|lib/python|tracetui_child/|^[\w/]*(threading|runpy)\.py\("
 )

@@ -82,6 +82,7 @@ _RECORDED: dict[str, dict[str, tuple[str, str]]] = {
         "module_id": ("", "of a module: which instance of its class"),
         "input_shapes": ("", "shapes of an operator's inputs, as JSON text"),
         "input_types": ("", "types of an operator's inputs, as JSON text"),
+        "concrete_inputs": ("", "values of inputs that are no tensors, of attention and sends, as JSON text"),
         "stack": ("", "Python frames joined by ';', innermost first"),
         "kernel": ("", "of a launch: what it launches, where the call says so itself (ROCm's)"),
         "kernel_file": ("", "of an operator that Inductor made: the file that it wrote the kernel to"),

@@ -59,7 +59,7 @@ class Lane:
     process: int | None = None
     thread: int | None = None
     name: str = ""
-    """What the trace calls the thread or the stream, if anything."""
+    """What the trace calls the thread or the stream, if anything; or the graph, where it stands for many streams."""
     usual: str = ""
     """The usual kind of its events; other kinds stand out."""
     rank: int | None = None
@@ -70,7 +70,7 @@ class Lane:
     @property
     def key(self) -> tuple[object, ...]:
         """What distinguishes it from the other lanes of its trace."""
-        return self.kind, self.device, self.stream, self.process, self.thread, self.rank
+        return self.kind, self.device, self.stream, self.process, self.thread, self.rank, self.name
 
     @property
     def size(self) -> int:
@@ -78,14 +78,15 @@ class Lane:
         return sum(row.size for row in self.rows)
 
 
-def lanes(trace: Trace, idle: pl.DataFrame) -> tuple[Lane, ...]:
+def lanes(trace: Trace, idle: pl.DataFrame, graphs: pl.Series) -> tuple[Lane, ...]:
     """All lanes that have events: the steps, each GPU with its streams, each thread.
 
     Args:
         trace: what happened.
         idle: when each whole GPU is idle: device, start, duration.
+        graphs: the number of the graph, by device row, of work that is in its lane (`activities.graph_numbers`).
     """
-    return tuple(lane for lane in (*_steps(trace), *_gpus(trace, idle), *_threads(trace)) if lane.rows)
+    return tuple(lane for lane in (*_steps(trace), *_gpus(trace, idle, graphs), *_threads(trace)) if lane.rows)
 
 
 def _times(frame: pl.DataFrame) -> tuple[Ints, Ints, Ids]:
@@ -102,25 +103,27 @@ def _steps(trace: Trace) -> Iterator[Lane]:
     yield Lane("steps", "steps", tuple(rows_of(events, start, end)[0]))
 
 
-def _gpus(trace: Trace, idle: pl.DataFrame) -> Iterator[Lane]:
+def _gpus(trace: Trace, idle: pl.DataFrame, graphs: pl.Series) -> Iterator[Lane]:
     start, end, events = _times(trace.device)
     kind = trace.device["kind"].to_physical().to_numpy()[events]
     device = trace.device["device"].fill_null(NONE).to_numpy()[events]
     stream = trace.device["stream"].fill_null(NONE).to_numpy()[events]
+    graph = graphs.gather(events).cast(pl.Int64).fill_null(NONE).to_numpy()
+    stream = np.where(graph == NONE, stream, NONE)
     names = {(process, thread): name for process, thread, name in trace.info.threads}
 
     gap_start, gap_end, gap_rows = _times(idle)
     gaps = _Groups(idle["device"].fill_null(NONE).to_numpy()[gap_rows])
-    by_device, by_stream = _Groups(device), _Groups(device, stream)
-    streams: dict[int, list[int]] = {}
-    for number, of in by_stream.of:
-        streams.setdefault(number, []).append(of)
+    by_device, by_stream = _Groups(device), _Groups(device, graph, stream)
+    streams: dict[int, list[tuple[int, ...]]] = {}
+    for key in by_stream.of:
+        streams.setdefault(key[0], []).append(key)
 
-    def lane(what: str, rows: Ints, number: int, of: int = NONE) -> Lane:
+    def lane(what: str, rows: Ints, number: int, graph: int = NONE, of: int = NONE) -> Lane:
         # equal starts are in the file's order: the longer event must come first to enclose the others
         chosen = rows[np.lexsort((-end[rows], start[rows]))]
         packed, _ = rows_of(events[chosen], start[chosen], end[chosen])
-        called = names.get((number, of), "") if of != NONE else ""
+        called = names.get((number, of), "") if of != NONE else f"graph {graph}" if graph != NONE else ""
         usual = {"stream": "kernel", "copies": "memcpy"}.get(what, "")
         return Lane(what, "device", tuple(packed), _known(number), _known(of), name=called.strip(), usual=usual)
 
@@ -132,12 +135,12 @@ def _gpus(trace: Trace, idle: pl.DataFrame) -> Iterator[Lane]:
         own = gaps.of.get((number,), _NO_ROWS)
         yield Lane("idle", "idle", tuple(rows_of(gap_rows[own], gap_start[own], gap_end[own])[0]), _known(number))
         working = 0
-        for of in streams[number]:
-            mine = by_stream.of[number, of]
+        for key in streams[number]:
+            mine = by_stream.of[key]
             if (ranges := mine[marks[mine]]).size:
-                yield lane("gpu ranges", ranges, number, of)
+                yield lane("gpu ranges", ranges, *key)
             if (busy := mine[work[mine]]).size:
-                yield lane("stream", busy, number, of)
+                yield lane("stream", busy, *key)
                 working += 1
         if working > 1 or not (work[on] & ~copies[on]).any():
             yield lane("copies", on[copies[on]], number)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import add_up, lanes_of
 from tracetui.analysis.base import intervals
+from tracetui.analysis.gpu.activities import graph_numbers
 from tracetui.analysis.timeline.lanes import HOST_LANES, WORK, Lane, lanes
 from tracetui.parsers.nesting import LaneClock
 
@@ -108,13 +109,14 @@ def step_lanes(trace: Trace, start: int, end: int, parts: int = PARTS) -> list[B
     touching = (pl.col("start") < end) & (pl.col("start") + pl.col("duration") > start)
     # rows of the two frames refer to each other by number; these references are not needed here
     none = pl.lit(None, trace.device.schema["launch"])
-    device = trace.device.select(_DEVICE).filter(touching).with_columns(launch=none)
+    device = trace.device.filter(touching)
+    device = device.select(*_DEVICE, graph=graph_numbers(trace, device), launch=none)
     host = trace.host.select(_HOST).filter(touching)
     host, device = _busiest(host, start, end), _first_streams(device)
     part = replace(trace, host=host, device=device, steps=trace.steps.clear())
     edges = np.linspace(start, end, parts + 1).round().astype(np.int64)
     lanes_busy = []
-    for lane in lanes(part, _IDLE):
+    for lane in lanes(part, _IDLE, device["graph"]):
         if lane.kind in _KINDS:
             busy = _busy(lane, edges)
             if any(busy):
@@ -145,11 +147,9 @@ def _busiest(host: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
 
 def _first_streams(device: pl.DataFrame) -> pl.DataFrame:
     """The rows of the first streams that work; no other stream, nor a copy lane behind them, is shown."""
-    working = device.filter(pl.col("kind").is_in(WORK)).select("device", "stream").unique()
-    if working.height <= STREAMS:
-        return device
-    shown = working.sort("device", "stream", nulls_last=False).head(STREAMS)
-    return device.join(shown, on=["device", "stream"], how="semi", nulls_equal=True)
+    lane = pl.struct("device", pl.col("graph").fill_null(0), pl.when(pl.col("graph").is_null()).then("stream"))
+    working = device.filter(pl.col("kind").is_in(WORK)).select(lane.alias("lane")).unique().sort("lane")
+    return device if working.height <= STREAMS else device.filter(lane.is_in(working["lane"][:STREAMS].implode()))
 
 
 def _busy(lane: Lane, edges: Ints) -> tuple[float, ...]:

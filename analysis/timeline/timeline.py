@@ -14,6 +14,7 @@ from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import RESOURCES
+from tracetui.analysis.gpu.activities import graph_numbers
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.gaps import ThreadCalls, calls_of_thread
@@ -309,7 +310,7 @@ def build(trace: Trace) -> Timeline | None:
     idle = idle.filter(pl.col("stream").is_null()).drop("stream").with_columns(
         pl.col("duration_ns").alias("duration"), pl.col("cause").cast(pl.String)
     )  # fmt: skip
-    made = lanes(trace, idle)
+    made = lanes(trace, idle, graph_numbers(trace, trace.device))
     if not made:
         return None
     start = min(int(row.start[0]) for lane in made for row in lane.rows)

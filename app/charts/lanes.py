@@ -64,9 +64,10 @@ def lane_title(lane: Lane, *, short: bool = False) -> str:
     gpu = "GPU" if lane.device is None else f"GPU{lane.device}" if short else f"GPU {lane.device}"
     if lane.kind in ("stream", "gpu ranges"):
         number = "?" if lane.stream is None else str(lane.stream)
+        of = lane.name if lane.stream is None and lane.name else f"strm {number}" if short else f"stream {number}"
         if lane.kind == "stream":
-            return f"{gpu} strm {number}" if short else f"{gpu} stream {number}"
-        return f"{gpu} {what} {number}" if short else f"{gpu} stream {number} {what}"
+            return f"{gpu} {of}"
+        return f"{gpu} {what} {of.removeprefix('strm ')}" if short else f"{gpu} {of} {what}"
     if lane.source in ("device", "idle", "samples"):
         return f"{gpu} {what}"
     number = "?" if lane.thread is None else str(lane.thread)

@@ -21,7 +21,7 @@ from tracetui.analysis.base.number_format import (
 )
 from tracetui.analysis.findings.verdict import verdict
 from tracetui.analysis.gpu.idle import IDLE_WORDS
-from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds
+from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds, recorded_kinds
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.clean_step import page_step, path_of
@@ -172,7 +172,8 @@ class Writer:
 
     def muted(self, text: str, width: int) -> list[Text]:
         """Returns what matters less, two columns to the right, in lines of less than so many columns."""
-        lines = wrap(text, width - 1, initial_indent="  ", subsequent_indent="  ")
+        deeper = " " * (2 + len(text) - len(text.lstrip(" ")))
+        lines = wrap(text.lstrip(" "), width - 1, initial_indent=deeper, subsequent_indent=deeper)
         return [Text().append(line.replace(TIED, " "), self.style("muted")) for line in lines]
 
     def styled(self, lines: Sequence[Sequence[Run]], indent: str = "") -> list[Text]:
@@ -282,12 +283,14 @@ def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
     ):
         return []
     lines = [writer.head("Kinds of steps", f"{STEP_WORDS[kinds.of]}; share of the time of all")]
+    wide = max(8, *map(len, frame["kind"]))
     rows = frame.select("kind", "steps", "mean_ns", "percent", "particular").iter_rows()
     for one, (kind, many, mean, percent, particular) in zip(kinds.kinds, rows, strict=True):
-        room = max(writer.width - 40, 8)
+        room = max(writer.width - 32 - wide, 8)
         words = particular_words(kind, particular) if one.served is None else _served(one.served, room)
         told = fitting.printable(words, ascii=writer.ascii)
-        line = Text(f"  {kind:<8}{many:>6,} {writer.own('×')} {writer.time(mean):>9} {format_percent(percent):>8}  ")
+        times = f"{many:>6,} {writer.own('×')} {writer.time(mean):>9}"
+        line = Text(f"  {kind:<{wide}}{times} {format_percent(percent):>8}  ")
         lines.append(line.append(fitting.fit(told, room, ascii=writer.ascii)))
         if one.served is not None and one.served.curve:
             sizes = ", ".join(_size(writer, point) for point in one.served.curve)
@@ -398,8 +401,11 @@ def _of_recording(writer: Writer, step: PageStep, recorded: Overview) -> str:
     if step.of == "recorded":
         added = writer.time(step.recording_ns).replace(" ", TIED)
         return f"recording may have added up to {added}" if step.recording_ns else ""
-    text = f"recorded: {writer.time(recorded.average_step_ns)}, mean of {recorded.base}".replace(" ", TIED)
-    return f"clean: by a replay; {text}" if step.by_replay else text
+    kinds = recorded_kinds(recorded.sel)
+    remarks = ["clean: by a replay"] if step.by_replay else []
+    if kinds is None or len(kinds.kinds) == 1:
+        remarks.append(f"recorded: {writer.time(recorded.average_step_ns)}, mean of {recorded.base}".replace(" ", TIED))
+    return "; ".join(remarks)
 
 
 def _gpu(writer: Writer, data: OverviewData) -> list[Text]:

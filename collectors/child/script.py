@@ -100,6 +100,7 @@ class Watch:
                 watch._called(self)
             return result
 
+        _leave_uncompiled(watched)
         return watched
 
     def _called(self, module: Any) -> None:
@@ -133,6 +134,21 @@ def after_each_call(module: Any, stepped: Callable[[], None]) -> None:
         return result
 
     module._compiled_call_impl = call
+
+
+def _leave_uncompiled(function: Any) -> None:
+    """Has torch.compile go past a function that stands between a compiled call and its module, as past torch's own.
+
+    After a graph break it would compile the function itself, and again for each class of modules.
+    """
+    with contextlib.suppress(ImportError, AttributeError):  # of torch before 2.0
+        from torch._C._dynamo import eval_frame as dynamo
+
+        if hasattr(dynamo, "skip_code"):
+            dynamo.skip_code(function.__code__)
+        else:
+            skipped = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT)
+            dynamo.set_code_exec_strategy(function.__code__, skipped)
 
 
 def _is_compiling() -> Callable[[], bool]:

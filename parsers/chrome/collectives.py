@@ -35,18 +35,8 @@ INTS = {"in_elements": "In msg nelems", "out_elements": "Out msg nelems", "group
         "seq": "Seq", "source_rank": "Src Rank", "target_rank": "Dst Rank"}  # fmt: skip
 TEXTS = {"said": COLLECTIVE, "said_type": "dtype", "group": "Process Group Name",
          "group_description": "Process Group Description"}  # fmt: skip
-LISTS = {"group_ranks": "Process Group Ranks", "in_splits": "In split size", "out_splits": "Out split size",
-         "inputs": "Concrete Inputs"}  # fmt: skip
+LISTS = {"group_ranks": "Process Group Ranks", "in_splits": "In split size", "out_splits": "Out split size"}
 """Lists, written as such or as text."""
-
-
-CALLS = frozenset({"c10d::send", "c10d::recv_", "c10d::alltoall_base_"})
-"""Operators whose concrete inputs say more than shapes do: the other rank, or what each rank gets."""
-
-
-def tells(name: str, args: dict[str, Any]) -> bool:
-    """Whether an event describes a collective."""
-    return COLLECTIVE in args or name in CALLS
 
 
 def described(position: int, args: dict[str, Any], number: Callable[[dict[str, Any], str], int]) -> dict[str, Any]:
@@ -106,19 +96,13 @@ class Reading(Protocol):
         """One category code per event, of these events."""
 
 
-_CALLS = categories.encode(sorted(CALLS))
-
-
-def described_in(scan: Reading, names: NDArray[np.uint32]) -> NDArray[np.bool_] | None:
+def described_in(scan: Reading) -> NDArray[np.bool_] | None:
     """Which events describe a collective; None if there are none. Reads their arguments for the whole chunk."""
     found = scan.tokens.field(COLLECTIVE)
-    called = np.zeros(names.size, np.bool_)
-    for call in _CALLS:
-        called |= names == call
-    if found is None and not called.any():
+    if found is None:
         return None
-    if found is not None:
-        called[scan.tokens.event_of(found)] = True
+    called = np.zeros(scan.tokens.events, np.bool_)
+    called[scan.tokens.event_of(found)] = True
     called &= scan.rows["host"] | scan.rows["device"]
     for key in INTS.values():
         scan.ints(key)
@@ -153,26 +137,25 @@ _DONE_AS = {"reduce_scatter": "all_reduce"}
 """Kinds that gloo does as another."""
 
 
-def with_operators(ranges: pl.DataFrame, host: Columns, said: Columns) -> pl.DataFrame:
+def with_operators(ranges: pl.DataFrame, host: Columns) -> pl.DataFrame:
     """Describes ranges on CPUs by the operators that they belong to.
 
     Args:
         ranges: their host rows, kinds and sizes.
         host: columns of the host rows.
-        said: what events say of collectives; of operators their concrete inputs.
     """
     rows = np.flatnonzero(categories.matching(host["name"], f"^{LIBRARY}"))
     ranges = ranges.with_columns(operator=pl.lit(None, pl.Int64))
     on_cpu = ranges["name"].str.contains(words.ON_HOST).to_numpy()
     if not rows.size or not on_cpu.any():
         return ranges
-    concrete = dict(zip(said["offset"].tolist(), said["inputs"].tolist(), strict=True))
-    texts = {name: categories.texts(host[name][rows]) for name in ("name", "input_shapes", "input_types")}
-    texts["inputs"] = categories.texts(said["inputs"])
+    columns = ("name", "input_shapes", "input_types", "concrete_inputs")
+    texts = {name: categories.texts(host[name][rows]) for name in columns if name in host}
     operators = []
     for row in rows[np.argsort(host["start"][rows], kind="stable")].tolist():
-        name, shapes, types = (texts[column].get(int(host[column][row])) for column in list(texts)[:3])
-        given = texts["inputs"].get(concrete.get(int(host["offset"][row]), categories.NULL_CODE))
+        name, shapes, types, given = (
+            texts[column].get(int(host[column][row])) if column in texts else None for column in columns
+        )
         found = _said(str(name).removeprefix(LIBRARY), listed(shapes), listed(types), listed(given))
         if found is not None:
             operators.append({"operator": row, "start": int(host["start"][row]), **found})
@@ -498,7 +481,7 @@ def _calls(
     found = found.with_columns(
         pl.when(pl.col("source").is_null()).then(f"range_{name}").otherwise(name).alias(name) for name in WHAT
     )
-    bare = with_operators(inside.filter(pl.col("around").is_null()), host, said)
+    bare = with_operators(inside.filter(pl.col("around").is_null()), host)
     return (
         pl.concat([found, bare], how="diagonal")
         .drop_nulls("kind")

@@ -35,7 +35,8 @@ _INT, _CODE, _FLOAT, _KIND, _DIM3 = (
 HOST: dict[str, np.dtype[Any] | None] = {
     "kind": _KIND, "name": _CODE, "start": _INT, "duration": _INT, "process": _INT, "thread": _INT,
     "correlation": _INT, "external_id": _INT, "sequence": _INT, "module_id": _INT,
-    "input_shapes": _CODE, "input_types": _CODE, "stack": _CODE, "kernel": _CODE, "kernel_file": _CODE, "step": _INT,
+    "input_shapes": _CODE, "input_types": _CODE, "concrete_inputs": _CODE,
+    "stack": _CODE, "kernel": _CODE, "kernel_file": _CODE, "step": _INT,
     "offset": _INT,
 }  # fmt: skip
 DEVICE: dict[str, np.dtype[Any] | None] = {
@@ -61,12 +62,13 @@ COUNTERS: dict[str, np.dtype[Any] | None] = {
 COLLECTIVES: dict[str, np.dtype[Any] | None] = {
     "offset": _INT, "said": _CODE, "in_elements": _INT, "out_elements": _INT, "group_size": _INT, "seq": _INT,
     "source_rank": _INT, "target_rank": _INT, "said_type": _CODE, "group": _CODE, "group_description": _CODE,
-    "group_ranks": _CODE, "in_splits": _CODE, "out_splits": _CODE, "inputs": _CODE,
+    "group_ranks": _CODE, "in_splits": _CODE, "out_splits": _CODE,
 }  # fmt: skip
 """What kernels and operators say about their collective; `offset` tells which event said it."""
 
 OPTIONAL = frozenset({
-    "step", "kernel", "kernel_file", "counted", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
+    "step", "kernel", "kernel_file", "concrete_inputs",
+    "counted", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
     "kernel_details", "memcpy_details", "memset_details", "xla_context",
 })  # fmt: skip
 """Columns that only some tools fill; a group has them only if one of its parts does."""

@@ -14,11 +14,12 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns, forms
-from tracetui.parsers.chrome.collectives import described, tells
+from tracetui.parsers.chrome.collectives import COLLECTIVE, described
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
 from tracetui.parsers.chrome.pieces import Again, json_text
 from tracetui.parsers.chrome.scan import (
     ALIASES,
+    CONCRETE,
     DEVICE_INTS,
     DEVICE_REALS,
     HOST_INTS,
@@ -195,12 +196,14 @@ class Collector:
             start, duration = exact
             args = forms.rocprof_arguments(args)
         row: Row = {"name": name, "start": start, "duration": duration, **self._place(event), "offset": position}
-        if tells(name, args):
+        if COLLECTIVE in args:
             self._rows["collectives"].append(described(position, args, self._int))
         if category in classify.HOST_CATEGORIES:
             row["kind"] = schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category])
             row |= {column: self._int(args, key) for column, key in HOST_INTS.items()}
             row |= {column: json_text(args.get(key)) for column, key in HOST_TEXTS.items()}
+            if re.search(schema.SAYING, name):
+                row |= {column: json_text(args.get(key)) for column, key in CONCRETE.items()}
             said = {column: args.get(key) for column, key in HOST_NAMES.items()}
             row |= {column: value if value and isinstance(value, str) else None for column, value in said.items()}
             self._rows["host"].append(row)

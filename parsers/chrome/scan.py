@@ -68,6 +68,7 @@ DEVICE_REALS = {"occupancy_percent": "est. achieved occupancy %", "blocks_per_sm
 MEMORY_INTS = {"device_type": "Device Type", "device": "Device Id", "address": "Addr", "bytes": "Bytes",
                "allocated": "Total Allocated", "reserved": "Total Reserved"}  # fmt: skip
 HOST_TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
+CONCRETE = {"concrete_inputs": "Concrete Inputs"}
 HOST_NAMES = {"stack": "Call stack", "kernel": "kernel", "kernel_file": "kernel_file"}
 # older or other spellings of an argument, read if those before are absent
 ALIASES = {
@@ -149,8 +150,8 @@ class ChunkScan:
         }  # fmt: skip
         pending = {name: read for name, read in readers.items() if self.rows[name].any()}
         for name in pending:
-            self._prepare(name)
-        described = described_in(self, names)
+            self._prepare(name, names)
+        described = described_in(self)
         groups: dict[str, Columns] = {}
         for name, read in pending.items():
             rows = np.flatnonzero(self.rows[name] & ~tokens.odd)
@@ -176,7 +177,7 @@ class ChunkScan:
         found[_IS_IGNORED[self._category_codes]] = own
         return found
 
-    def _prepare(self, group: str) -> None:
+    def _prepare(self, group: str, names: NDArray[np.uint32]) -> None:
         """Reads a group's arguments for the whole chunk."""
         wanted = {"host": HOST_INTS, "device": DEVICE_INTS, "memory": MEMORY_INTS, "flows": {"": "id"}}[group]
         for key in wanted.values():
@@ -184,6 +185,9 @@ class ChunkScan:
         if group == "host":
             for key in HOST_TEXTS.values():
                 self.texts(key, raw=True)
+            for key in CONCRETE.values():
+                if self._field(key):
+                    self.texts(key, raw=True, events=categories.matching(names, schema.SAYING))
             for key in HOST_NAMES.values():
                 self.texts(key, raw=False)
         if group == "device":
@@ -198,7 +202,7 @@ class ChunkScan:
     def _host(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result = self._placed(rows, common)
         result["kind"] = _HOST_KIND[self._category_codes[rows]]
-        for column, key in {**HOST_INTS, **HOST_TEXTS, **HOST_NAMES}.items():
+        for column, key in {**HOST_INTS, **HOST_TEXTS, **CONCRETE, **HOST_NAMES}.items():
             if key in self._present:  # a column that this chunk lacks need not be kept
                 result[column] = self._values[key][rows]
         return result

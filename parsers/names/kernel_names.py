@@ -34,14 +34,14 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "communication",
             r"^(nccl|rccl|msccl|hccl|hcom_|SenRdma|userbuffers_)|nvshmem|cross_device_reduce|shot_?all_?reduce|multimem_all"
-            r"|all_?reduce_fusion|^moe(A2A(Dispatch|Combine)|AllToAll)|^allreduce_prototype",
+            r"|all_?reduce_fusion|^moe(A2A|AllToAll)|^allreduce_prototype",
         ),
         ("copy", r"^Reformatting"),  # of TensorRT, which names the layers around it behind
-        ("elementwise", r"rotary|rope_|_rope$|^cast_mxfp\d"),
+        ("elementwise", r"rotary|rope_|_rope$|BiasRope|^cast_mxfp\d|^cvt_\w+_to_fp\d|quant_deep_gemm"),
         (
             "other",
             r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index|sum_and_scatter"
-            r"|scatter_fusion|pooling|computeStrides|entropy"
+            r"|scatter_fusion|pooling|computeStrides|entropy|kv_indices|ExpertPrefixSum|_prefill_inputs"
             # which token comes next, and what prepares it
             r"|sampling(from|$)|(?<!down)(?<!up)_sample_kernel|renormprob|masklogits|^eagle_prepare",
         ),
@@ -71,7 +71,7 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"|computeinternalgradients|computefusedparams|norm_(fwd|bwd|forward|backward)|^ln_(fwd|bwd)_",
         ),
         ("softmax", r"softmax|GenerateNormalizedProb"),
-        ("optimizer", r"adam|sgd|lamb|adagrad|rmsprop|optimizer|lion_"),
+        ("optimizer", r"(?<!h)adam|sgd|lamb|adagrad|rmsprop|optimizer|lion_"),
         (
             "gemm",
             r"gemm|gemv|nvjet|^(Custom_)?cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm(_|$)|^mm_(?!ids)|^_?bmm_|dot_kernel|xmma|884|1688"
@@ -82,7 +82,7 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"copy|SubTensorOpWith(Cast|Sub)|^cat|_cat_|catarray|transpose|nchwtonhwc|nhwctonchw|permut|expandInputRows|flip|roll_|memcpy|index_copy|repeat"
             r"|pack_|unpack|SwapDimension|ShuffleIn|concat",
         ),
-        ("reduce", r"reduce|reduction|sum|mean|argmax|argmin|BiasGrad|finalizeMoe"),
+        ("reduce", r"reduce|reduction|sum|mean|argmax|argmin|BiasGrad|finalizeMoe|^finalize(Kernel|DeepSeek)"),
         (
             "elementwise",
             r"elementwise|pointwise|activation|dropout|fill|where|gelu|silu|swiglu|relu|scal|triu|tril|arange|add"
@@ -446,7 +446,7 @@ def _wrapper_category(base: str, functor: str) -> str:
 
 _PLAIN_MATH = re.compile(
     r"ffma|simt|dot_do_o|convert_dq|combine|and_cache|splitk_?reduce|ReduceSplitK|gemv|preprocess|postprocess"
-    r"|prepare_varlen|computeStrides|flash_attn_(tile|vec)|fmhaReduction",
+    r"|prepare_varlen|kv_indices|computeStrides|flash_attn_(tile|vec)|fmhaReduction",
     re.IGNORECASE,
 )
 _TENSOR_MATH = re.compile(

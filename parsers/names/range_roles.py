@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+EVALUATION = "evaluation"
 ROLES = {
     "softmax": re.compile(r"softmax"),
     "matmul": re.compile(r"matmul|gemm|\bbmm\b|einsum|\bqk\b|\bscores?\b"),
@@ -12,7 +13,7 @@ ROLES = {
     "backward": re.compile(r"backward|\bbwd\b"),
     "optimizer": re.compile(r"\b(optim(izer)?|opt)\b(?!.*zero)"),
     "loss": re.compile(r"\bloss\b|criterion"),
-    "evaluation": re.compile(r"\beval(uation)?\b|\bvalid(ation)?\b"),
+    EVALUATION: re.compile(r"\beval(uation)?\b|\bvalid(ation)?\b"),
     "warmup": re.compile(r"\bwarm ?up\b"),
     "forward": re.compile(r"forward|\bfwd\b"),
 }

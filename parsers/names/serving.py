@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from msgspec import Struct
@@ -34,12 +35,13 @@ _VLLM = re.compile(rf"execute_(?:\d+_)?context_(?P<c>\d+){_SUMS.format('c')}_gen
 _SGLANG = re.compile(r"step\[(?P<mode>[A-Z]\w*)(?P<rest>(?: \w+=\d+)*)\]")
 _ATOM = re.compile(r"(?P<phase>prefill|decode)\[bs=(?P<bs>\d+) tok=(?P<tok>\d+)\]")
 _TENSORRT_LLM = re.compile(r"\[Executor\] _forward_step(?: \d+)?: (?P<c>\d+) ctx reqs, (?P<g>\d+) gen reqs")
-REPLAY, OTHER = "launch to launch of a graph", "between launches of a graph"
-"""Names of steps that no range names: a replay of a graph that is launched again and again, and what is between."""
-_REPLAYS = {REPLAY: "replay", OTHER: "other"}
-ATTENTION = "attention of {} requests, {} new tokens each, to {}"
+REPLAY, OTHER, BEFORE = "launch to launch of a graph", "between launches of a graph", "before a graph is launched"
+"""Names of what no range names: a replay of a graph that is launched again and again, what is between, and before."""
+_REPLAYS = {REPLAY: "replay", OTHER: "other", BEFORE: "before"}
+ATTENTION = "attention of {} requests, {} new tokens each, to {}{}"
 """Names a step that no range names by the shapes of its attention."""
-_ATTENTION = re.compile(ATTENTION.format(r"(\d+)", r"(\d+)", r"(?:(\d+)|several)"))
+CAUSAL, WHOLE = ", each to those before it", ", each to all"
+_ATTENTION = re.compile(ATTENTION.format(r"(\d+)", r"(\d+)", r"(?:(\d+)|several)", f"({CAUSAL}|{WHOLE})?"))
 _XDIT = re.compile(r"execute_diffusion_(?P<batch>\d+)_\d+x\d+")
 LABELS = {
     "vLLM iteration": _VLLM,
@@ -49,6 +51,20 @@ LABELS = {
     "xDiT execution": _XDIT,
 }
 """What the ranges of each server are called together, whose names differ by the work they do."""
+
+
+def is_causal(concrete: str | None) -> bool | None:
+    """Whether a call of attention says that its tokens attend to none after them; None where it does not say.
+
+    Args:
+        concrete: JSON text of the values of its inputs: in every one of them, it is the first flag after the dropout.
+    """
+    try:
+        values = json.loads(concrete or "[]")
+        after = values[next(at for at, one in enumerate(values) if re.fullmatch(r"\d+\.\d*(e-?\d+)?", str(one))) :]
+    except (ValueError, TypeError, RecursionError, StopIteration):
+        return None
+    return next((one == "True" for one in after if one in ("True", "False")), None)
 
 
 def label_of(name: str) -> str | None:
@@ -66,7 +82,10 @@ def iteration_of(name: str) -> Iteration | None:
         context = many * int(match[3]) if match[3] else None
         if each == 1:
             return Iteration(DECODE, many, many, many, context, context)
-        return Iteration(PREFILL, many, many * each, 0, context)  # how much of it a mask leaves is not recorded
+        scores = many * each * (each + 1) / 2 if match[4] == CAUSAL and match[3] == match[2] else None
+        if match[4] == WHOLE and context is not None:
+            scores = float(each * context)
+        return Iteration(PREFILL, many, many * each, 0, context, scores)
     if match := _VLLM.fullmatch(name):
         said = {key: None if value is None else int(value) for key, value in match.groupdict().items()}
         new, generated = (said[f"{one}sq"] if said[f"{one}tokens"] is None else said[f"{one}tokens"] for one in "cg")

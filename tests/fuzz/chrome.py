@@ -15,7 +15,7 @@ from tracetui.parsers import Trace
 
 HOST = (
     "kind", "name", "start", "process", "correlation", "external_id", "sequence", "module_id", "input_shapes",
-    "input_types", "stack",
+    "input_types", "concrete_inputs", "stack",
 )  # fmt: skip
 DEVICE = (
     "kind", "name", "start", "duration", "process", "device", "stream", "context", "correlation", "external_id", "grid",

@@ -21,8 +21,7 @@ from tracetui.analysis.findings.core.basis import is_verdicts
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V2, V3, V6, V7, V13, V29
-from tracetui.analysis.gpu.served import phases
-from tracetui.analysis.gpu.step_kinds import grouped, recorded_kinds
+from tracetui.analysis.gpu.step_kinds import grouped, recorded_kinds, told_kinds
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.parsers.names import kernel_names
@@ -91,9 +90,11 @@ def _left_out(facts: Facts) -> int:
 
 def _unlike(facts: Facts, limits: Limits) -> Finding | None:
     """Finds steps with different numbers of kernels; those of an inference server need not be alike."""
-    if facts.step_ranges.marked and phases(facts.sel.steps["name"].to_list()):
+    counts, told = per_step(facts.sel, facts.step_ranges), told_kinds(facts.sel)
+    if told and told[0][0] is not None:
         return None
-    counts = per_step(facts.sel, facts.step_ranges)
+    if told:
+        counts = [counts[row] for row in told[0][1].tolist()]
     middle = statistics.median(counts)
     spread = 100 * (max(counts) - min(counts)) / middle if middle else 100.0 * bool(max(counts))
     if len(counts) < 2 or spread <= limits.spread_percent:
@@ -223,7 +224,7 @@ def _durations(facts: Facts) -> list[float]:
     if steps.marked and facts.overview.per_step.height == steps.frame.height:
         found = facts.overview.per_step["duration_ns"].to_list()
     counts = per_step(facts.sel, steps)
-    if steps.marked and (named := phases(facts.sel.steps["name"].to_list())):
+    if named := told_kinds(facts.sel):
         of_phase = named[0][1].tolist()
         found, counts = [found[row] for row in of_phase], [counts[row] for row in of_phase]
     return [float(ns) for ns, kernels in zip(found, counts, strict=True) if kernels or not any(counts)]

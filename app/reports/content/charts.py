@@ -99,7 +99,7 @@ def lanes_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
         return _chart("", [])
     lanes = [
         gantt_lane(
-            Lane(row.kind, _source(row), (), row.device, row.stream, row.process, row.thread),
+            Lane(row.kind, _source(row), (), row.device, row.stream, row.process, row.thread, row.name or ""),
             [cell / 100 for cell in row.cells],
             [(event.name, event.begin_percent / 100, event.end_percent / 100) for event in row.events],
             ascii=ascii,

@@ -279,7 +279,8 @@ def _average_step(found: Overview, layout: Layout) -> Block:
     if step.recording_us:
         heading += f" (up to {layout.time(step.recording_us)} by recording)"
     after = _setup(found, layout)
-    if step.of != "recorded":
+    unlike = [row for row in found.kinds if row["of"] == "recorded"]
+    if step.of != "recorded" and len(unlike) < 2:
         recorded = found.as_recorded or found
         after = (f"As recorded: {layout.time(recorded.average_step_us)}, mean of {recorded.base}.", *after)
     if step.categories["dataloader"].us is None:
