@@ -245,7 +245,9 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
     pieces = 1 + frame.height // PIECE
     parts = (away.filter(pl.col("place") % pieces == number) for number in range(pieces))
     by_rank = pl.concat(map(_steadiness_of, parts))
-    off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS) | (pl.col("other") > 0.5).fill_null(value=False)
+    # calls that are all of the same steps are those of another clock, however far it is off
+    apart = (pl.col("apart") > APART_NS) & (pl.col("other").fill_null(1.0) > 0)
+    off = (pl.col("spread") > STEADY_NS) | apart | (pl.col("other") > 0.5).fill_null(value=False)
     loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
     known = pl.col("signature") != 0
     signatures = frame.group_by(*where, "key").agg(pl.col("signature").filter(known).n_unique())
@@ -495,8 +497,9 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
         steps: those that all ranks have: collectives of others are left out, as times per step are of these.
     """
     known = grouped_calls(summaries)
-    calls, frame = known.calls, known.calls.frame
-    known = structs.replace(known, calls=calls.with_frame(frame.clear()))  # a frame that is sorted needs no other
+    frame = known.calls.frame
+    calls = known.calls.with_frame(frame.clear())  # a frame that is sorted needs no other
+    known = structs.replace(known, calls=calls)
     lost: list[pl.DataFrame] = []
 
     def set_aside(rows: pl.Expr, reason: str) -> None:
