@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.ranks.files.reading import USUALLY_COMPRESSED, job_folder, tasks_of
-from tracetui.analysis.ranks.files.store import SUFFIX, Store, mark_in
+from tracetui.analysis.ranks.files.store import SUFFIX, mark_in
 from tracetui.analysis.ranks.files.worker import Task  # noqa: TC001  msgspec reads it
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.detect import MAX_DEPTH, PEEK_BYTES
@@ -132,7 +132,7 @@ class _Kept(Struct, frozen=True):
     listing: Listing
 
 
-def shared(into: Path, asked: tuple[str, str | None], make: Callable[[], Listing | None]) -> Listing | None:
+def shared(into: Store, asked: tuple[str, str | None], make: Callable[[], Listing | None]) -> Listing | None:
     """The listing that another part has left, if it is of the same job and no folder of it has changed; else a new one.
 
     Args:
@@ -143,7 +143,7 @@ def shared(into: Path, asked: tuple[str, str | None], make: Callable[[], Listing
     Raises:
         TraceError: it can't be written.
     """
-    file = into / NAME
+    file = into.found(NAME)
     with suppress(OSError, msgspec.DecodeError):
         kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
         if kept.asked == asked and not _changed(kept.listing, file.stat().st_mtime_ns):
@@ -152,7 +152,7 @@ def shared(into: Path, asked: tuple[str, str | None], make: Callable[[], Listing
             return replace(kept.listing, files=files)
     made = make()
     if made is not None:
-        Store(into).write(file, msgspec.json.encode(_Kept(asked, made)))
+        into.write(file, msgspec.json.encode(_Kept(asked, made)))
     return made
 
 

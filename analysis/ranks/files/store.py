@@ -19,12 +19,13 @@ import re
 import shutil
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import polars as pl
 from msgspec import Struct
@@ -35,6 +36,9 @@ from tracetui.analysis.ranks.summary import FRAMES, VERSION, Members, RankSummar
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.trace import Note
 from tracetui.parsers.written import read_only, written
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 MAGIC = b"tracetui rank summary\n"
 SUFFIX = ".tracetui-rank"
@@ -262,6 +266,8 @@ def _tuples(value: object) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
+WHOLE = "job"
+"""The name of the file that has all summaries of a job."""
 _PART = re.compile(r"part-(\d{1,5})-of-(\d{1,5})")
 MAX_BYTES = 512 << 20
 """How much summaries of all jobs may take in the user's cache."""
@@ -272,14 +278,29 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.only: Collection[str] | None = None
+        """The names of the files that are read, where others have nothing of what is wanted; None reads all."""
 
     def files(self) -> list[Path]:
         """The files that are called like summaries, the newest last."""
         try:
-            found = [path for path in self.folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file()]
+            found = [path for path in self.folder.iterdir() if self._is_read(path.name) and path.is_file()]
             return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
         except OSError:
             return []
+
+    def _is_read(self, name: str) -> bool:
+        return name.endswith(SUFFIX) and (self.only is None or name in self.only)
+
+    def found(self, name: str) -> Path:
+        """A file of the folder, whether or not it is there."""
+        return self.folder / name
+
+    def of_part(self, part: str, recordings: Iterable[str]) -> Self:
+        """The same for a part of the job, which reads no file of the other parts."""
+        singles = (self.single(name).name for name in recordings)
+        self.only = {f"{part}{SUFFIX}", f"{WHOLE}{SUFFIX}", *singles}
+        return self
 
     def entries(self) -> list[Stored]:
         """What they hold, each recording once, as it was summarised last."""
@@ -318,7 +339,7 @@ class Store:
         """
         self.write(self.single(name), content)
 
-    def gather(self, entries: Sequence[Stored], name: str = "job") -> Sequence[Stored]:
+    def gather(self, entries: Sequence[Stored], name: str = WHOLE) -> Sequence[Stored]:
         """Puts summaries into one file, which takes the place of their own; returns them as it holds them.
 
         Raises:
@@ -329,8 +350,12 @@ class Store:
             return entries
         for entry in entries:
             with suppress(OSError):
-                self.single(entry.summary.path).unlink(missing_ok=True)
+                self.remove(self.single(entry.summary.path))
         return load_told(target)[0] or entries
+
+    def remove(self, file: Path) -> None:
+        """Removes one of its files, if it is there."""
+        file.unlink(missing_ok=True)
 
     def single(self, name: str) -> Path:
         """The file of one recording's summary, by its path in the job."""
@@ -372,11 +397,80 @@ class CachedStore(Store):
             return True
         return False
 
-    def gather(self, entries: Sequence[Stored], name: str = "job") -> Sequence[Stored]:
+    def gather(self, entries: Sequence[Stored], name: str = WHOLE) -> Sequence[Stored]:
         """Puts summaries into one file, and removes those of other jobs that were not used for longest."""
         found = super().gather(entries, name)
         _trim(keep=self.folder)
         return found
+
+
+class RemoteStore(Store):
+    """The summaries of one job at a URL that fsspec knows; its folder has copies of those that were looked at."""
+
+    def __init__(self, url: str) -> None:
+        """Connects to it.
+
+        Raises:
+            TraceError: nothing here reads such a URL.
+        """
+        self._url, self._held = url.rstrip("/"), TemporaryDirectory()
+        super().__init__(Path(self._held.name))
+        with self._said("can't be used"):
+            from fsspec.core import url_to_fs
+
+            self._store, self._root = url_to_fs(self._url)
+
+    def files(self) -> list[Path]:
+        """The same, copied here."""
+        with self._said("can't be listed"):
+            names = [path.rpartition("/")[2] for path in self._store.find(self._root, maxdepth=1)]
+        for name in filter(self._is_read, names):
+            self.found(name)
+        return super().files()
+
+    def found(self, name: str) -> Path:
+        """A file as it is there now, copied here with its time; one that is not there is not here."""
+        target, there = self.folder / name, f"{self._root}/{name}"
+        with suppress(FileNotFoundError), self._said("can't be read"):
+            target.unlink(missing_ok=True)
+            written_ns = int(self._store.modified(there).timestamp() * 1e9)
+            self._store.get_file(there, str(target))
+            os.utime(target, ns=(written_ns, written_ns))
+        return target
+
+    def write(self, target: Path, content: bytes) -> bool:
+        """Writes a file here and there."""
+        super().write(target, content)
+        with self._said("can't be written"):
+            self._store.pipe_file(f"{self._root}/{target.name}", content)
+        return True
+
+    def remove(self, file: Path) -> None:
+        """Removes one of its files here and there."""
+        super().remove(file)
+        with suppress(FileNotFoundError), self._said("can't be written"):
+            self._store.rm_file(f"{self._root}/{file.name}")
+
+    @contextmanager
+    def _said(self, what: str) -> Iterator[None]:
+        """Each store has its own errors, which need not be known where they are said."""
+        try:
+            yield
+        except (TraceError, FileNotFoundError):
+            raise
+        except ImportError as error:
+            raise TraceError(self._url, f"needs what reads {self._url.partition(':')[0]}: ({error})", "pip install 'tracetui[remote]'") from None
+        except Exception as error:
+            raise TraceError(self._url, f"{what}: {type(error).__name__}: {error}".splitlines()[0]) from None
+
+
+def store_at(place: Path | str) -> Store:
+    """The summaries in a folder, or at a URL.
+
+    Raises:
+        TraceError: nothing here reads such a URL.
+    """
+    return RemoteStore(place) if isinstance(place, str) else Store(place)
 
 
 def is_store(folder: Path) -> bool:
