@@ -162,7 +162,7 @@ def paces(summaries: Sequence[RankSummary], peers: Ints, usual: NDArray[np.bool_
         told.append(both.select("place", relative=relative))
         over_ns, sure_ns = pl.col("ns") - pl.col("usual_ns"), longer.fill_null(0).fill_nan(0)
         sums.append(shared.group_by("place").agg(pl.col("ns").sum(), over=over_ns.sum(), sure=sure_ns.sum()))
-    del frame, shared, both
+    del frame
     middle = pl.col("relative").median()
     by_rank = (
         pl.concat(told)

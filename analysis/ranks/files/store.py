@@ -404,6 +404,24 @@ class CachedStore(Store):
         return found
 
 
+@contextmanager
+def asking(url: str, failed: str) -> Iterator[None]:
+    """What is asked of an object store within the block.
+
+    Raises:
+        TraceError: it failed, or nothing here reads such a URL. Each store has errors of its own.
+    """
+    try:
+        yield
+    except TraceError:
+        raise
+    except ImportError as error:
+        why = f"needs what reads {url.partition(':')[0]}: ({error})"
+        raise TraceError(url, why, "pip install 'tracetui[remote]', here and on the workers") from None
+    except Exception as error:
+        raise TraceError(url, f"{failed}: {type(error).__name__}: {error}".splitlines()[0]) from None
+
+
 class RemoteStore(Store):
     """The summaries of one job at a URL that fsspec knows; its folder has copies of those that were looked at."""
 
@@ -415,14 +433,14 @@ class RemoteStore(Store):
         """
         self._url, self._held = url.rstrip("/"), TemporaryDirectory()
         super().__init__(Path(self._held.name))
-        with self._said("can't be used"):
+        with asking(self._url, "can't be used"):
             from fsspec.core import url_to_fs
 
             self._store, self._root = url_to_fs(self._url)
 
     def files(self) -> list[Path]:
         """The same, copied here."""
-        with self._said("can't be listed"):
+        with asking(self._url, "can't be listed"):
             names = [path.rpartition("/")[2] for path in self._store.find(self._root, maxdepth=1)]
         for name in filter(self._is_read, names):
             self.found(name)
@@ -431,7 +449,7 @@ class RemoteStore(Store):
     def found(self, name: str) -> Path:
         """A file as it is there now, copied here with its time; one that is not there is not here."""
         target, there = self.folder / name, f"{self._root}/{name}"
-        with suppress(FileNotFoundError), self._said("can't be read"):
+        with asking(self._url, "can't be read"), suppress(FileNotFoundError):
             target.unlink(missing_ok=True)
             written_ns = int(self._store.modified(there).timestamp() * 1e9)
             self._store.get_file(there, str(target))
@@ -441,27 +459,16 @@ class RemoteStore(Store):
     def write(self, target: Path, content: bytes) -> bool:
         """Writes a file here and there."""
         super().write(target, content)
-        with self._said("can't be written"):
+        with asking(self._url, "can't be written"):
             self._store.pipe_file(f"{self._root}/{target.name}", content)
         return True
 
     def remove(self, file: Path) -> None:
         """Removes one of its files here and there."""
-        super().remove(file)
-        with suppress(FileNotFoundError), self._said("can't be written"):
-            self._store.rm_file(f"{self._root}/{file.name}")
-
-    @contextmanager
-    def _said(self, what: str) -> Iterator[None]:
-        """Each store has its own errors, which need not be known where they are said."""
-        try:
-            yield
-        except (TraceError, FileNotFoundError):
-            raise
-        except ImportError as error:
-            raise TraceError(self._url, f"needs what reads {self._url.partition(':')[0]}: ({error})", "pip install 'tracetui[remote]'") from None
-        except Exception as error:
-            raise TraceError(self._url, f"{what}: {type(error).__name__}: {error}".splitlines()[0]) from None
+        if file.exists():
+            super().remove(file)
+            with asking(self._url, "can't be written"), suppress(FileNotFoundError):
+                self._store.rm_file(f"{self._root}/{file.name}")
 
 
 def store_at(place: Path | str) -> Store:
