@@ -238,15 +238,15 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
     """By group and channel: the places that don't fit the others as they stand; all where sizes differ."""
     where = ("group_id", "channel")
     away = frame.select(
-        "place", *where, "end",
+        "place", *where, "end", "step",
         away=pl.col("end") - pl.col("end").median().over(*where, "key"),
         other=pl.col("step") != pl.col("step").median().over(*where, "key"),
     )  # fmt: skip
     pieces = 1 + frame.height // PIECE
     parts = (away.filter(pl.col("place") % pieces == number) for number in range(pieces))
     by_rank = pl.concat(map(_steadiness_of, parts))
-    # calls that are all of the same steps are those of another clock, however far it is off
-    apart = (pl.col("apart") > APART_NS) & (pl.col("other").fill_null(1.0) > 0)
+    # one place off, some are of another step: where none is, it is the clock that is off, however far
+    apart = (pl.col("apart") > APART_NS) & ((pl.col("other").fill_null(1.0) > 0) | (pl.col("steps") < 2))
     off = (pl.col("spread") > STEADY_NS) | apart | (pl.col("other") > 0.5).fill_null(value=False)
     loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
     known = pl.col("signature") != 0
@@ -266,10 +266,10 @@ PIECE = 1 << 18
 
 
 def _steadiness_of(away: pl.DataFrame) -> pl.DataFrame:
-    """How steady the ends of each rank in each group and channel are beside the others': spread, apart, other, calls.
+    """How steady the ends of each rank in each group and channel are beside the others': spread, apart, other, steps.
 
     Args:
-        away: group_id, channel, place; end; how far it is away from the others', and whether it is of another step.
+        away: group_id, channel, place; end, step; how far it is away from the others', and whether of another step.
     """
     mine = ("group_id", "channel", "place")
     third = pl.len() // 3
@@ -290,6 +290,7 @@ def _steadiness_of(away: pl.DataFrame) -> pl.DataFrame:
             spread=left.abs().quantile(MOST_PERCENT / 100),
             apart=pl.col("middle").first().abs(),
             other=pl.col("other").mean(),
+            steps=pl.col("step").n_unique(),
             calls=pl.len(),
         )
     )

@@ -24,7 +24,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import polars as pl
@@ -35,7 +34,7 @@ from tracetui.analysis.ranks import summary
 from tracetui.analysis.ranks.summary import FRAMES, VERSION, Members, RankSummary
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.trace import Note
-from tracetui.parsers.written import read_only, written
+from tracetui.parsers.written import read_only, scratch, written
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -425,14 +424,9 @@ def asking(url: str, failed: str) -> Iterator[None]:
 class RemoteStore(Store):
     """The summaries of one job at a URL that fsspec knows; its folder has copies of those that were looked at."""
 
-    def __init__(self, url: str) -> None:
-        """Connects to it.
-
-        Raises:
-            TraceError: nothing here reads such a URL.
-        """
-        self._url, self._held = url.rstrip("/"), TemporaryDirectory()
-        super().__init__(Path(self._held.name))
+    def __init__(self, url: str, folder: Path) -> None:
+        super().__init__(folder)
+        self._url = url.rstrip("/")
         with asking(self._url, "can't be used"):
             from fsspec.core import url_to_fs
 
@@ -471,13 +465,18 @@ class RemoteStore(Store):
                 self._store.rm_file(f"{self._root}/{file.name}")
 
 
-def store_at(place: Path | str) -> Store:
-    """The summaries in a folder, or at a URL.
+@contextmanager
+def store_at(place: Path | str | None) -> Iterator[Store | None]:
+    """The summaries in a folder, or at a URL; None for none.
 
     Raises:
         TraceError: nothing here reads such a URL.
     """
-    return RemoteStore(place) if isinstance(place, str) else Store(place)
+    if not isinstance(place, str):
+        yield None if place is None else Store(place)
+        return
+    with scratch() as folder:
+        yield RemoteStore(place, folder)
 
 
 def is_store(folder: Path) -> bool:

@@ -78,13 +78,13 @@ def run(options: Options) -> int:
         raise UsageError("--part needs --into: the folder in which the parts come together")
     from tracetui.analysis.ranks.files.store import store_at
 
-    into = None if options.into is None else store_at(options.into)
-    listing = _listing(options, into)
-    if listing is None:
-        return DONE
-    for problem in listing.problems:
-        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
-    summaries = _summarised(listing, options, into)
+    with store_at(options.into) as into:
+        listing = _listing(options, into)
+        if listing is None:
+            return DONE
+        for problem in listing.problems:
+            print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+        summaries = _summarised(listing, options, into)
     if options.part is not None:
         print(f"tracetui: {_part_line(summaries, options)}", file=sys.stderr)
         return DONE
