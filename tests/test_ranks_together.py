@@ -170,7 +170,7 @@ def test_waiting_and_transfer() -> None:
 def test_of_many_pairs_those_of_who_was_waited_for_longest_are_told() -> None:
     found = combine(Made(ranks=6, noise_ns=500_000).summaries()).waiting
     whole, pairs = who_for_whom(found)
-    assert pairs == whole.height == 30
+    assert pairs == whole.height == 24
     some, still = who_for_whom(found, most=11)
     assert still == pairs
     causes = whole.group_by("for_rank").agg(pl.col("wait_ns").sum()).sort("wait_ns", descending=True)["for_rank"]
