@@ -103,7 +103,11 @@ def _more(found: Waiting, peers: Ints) -> list[Ints]:
     launched = calls["launched"].fill_null(NEVER).to_numpy()
     by_launch = narrow(np.lexsort((calls["begin"].to_numpy(), launched, place)))
     step, slot = _codes(calls.frame["step"]), narrow(peers)[place]
-    for code in (step, _place_in(narrow(step + place * (step.max() + 1)), by_launch), _codes(calls.frame["kind"])):
+    for code in (
+        step,
+        _place_in(narrow(step + place.astype(np.int64) * (int(step.max()) + 1)), by_launch),
+        _codes(calls.frame["kind"]),
+    ):
         slot = narrow(slot.astype(np.int64) * (int(code.max()) + 1) + code)
     del step, code
     since = _above_middle(_since(calls, place, launched, by_launch), slot)
@@ -170,7 +174,7 @@ class _Walk:
         mine = last == np.arange(last.size, dtype=np.int32)
         # how long a rank stood still for a later one: its GPU had nothing else to do, where that of the last one had
         transfer = narrow(np.minimum(found.transfer, np.where(found.last >= 0, bare[np.maximum(found.last, 0)], 0)))
-        hidden = narrow(found.transfer - transfer)
+        hidden = found.transfer - transfer
         stood = np.where((last >= 0) & ~mine, np.clip(bare - transfer[found.instance], 0, None), 0)
         self.held = (stood > 0) & (stood >= SHARE * found.wait)
         others = pl.DataFrame({"instance": found.instance, "stood": stood}).filter(pl.Series(~mine))

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import polars as pl
 from msgspec import Struct
@@ -35,9 +35,6 @@ from tracetui.analysis.ranks.summary import FRAMES, VERSION, Members, RankSummar
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.trace import Note
 from tracetui.parsers.written import read_only, scratch, written
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 MAGIC = b"tracetui rank summary\n"
 SUFFIX = ".tracetui-rank"
@@ -295,11 +292,10 @@ class Store:
         """A file of the folder, whether or not it is there."""
         return self.folder / name
 
-    def of_part(self, part: str, recordings: Iterable[str]) -> Self:
-        """The same for a part of the job, which reads no file of the other parts."""
+    def read_only_of(self, part: str, recordings: Iterable[str]) -> None:
+        """From now on no file of other parts is read, which has none of these recordings."""
         singles = (self.single(name).name for name in recordings)
         self.only = {f"{part}{SUFFIX}", f"{WHOLE}{SUFFIX}", *singles}
-        return self
 
     def entries(self) -> list[Stored]:
         """What they hold, each recording once, as it was summarised last."""

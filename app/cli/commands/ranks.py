@@ -181,7 +181,7 @@ def _summarised(listing: Listing, options: Options, into: Store | None) -> Summa
         mine = set(ranks[number * len(ranks) // whole : (number + 1) * len(ranks) // whole])
         files = tuple(file for file in files if file.rank in mine)
         for each in filter(None, (into, *also)):
-            each.of_part(name, [file.name for file in files])
+            each.read_only_of(name, [file.name for file in files])
     store: Store | None = kept if options.cache else None
     if into is not None:
         store, also = into, [*([kept] if options.cache else []), *also]
