@@ -118,6 +118,16 @@ def test_what_does_not_fit_the_trace_is_said_with_what_would(capsys: pytest.Capt
     assert "GPU 0" in capsys.readouterr().err
 
 
+def test_a_rank_that_is_asked_for_alone_is_one_of_its_job(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["report", str(recorded(TWO_RANKS)), "--section", "overview", "--format", "json", "--no-cache", "--rank"]
+    said = []
+    for rank in ("0", "1"):
+        assert cli.main([*words, rank]) == DONE
+        said.append(json.loads(capsys.readouterr().out)["run"]["traces"][0]["overview"]["waits_for"]["sentence"])
+    assert said[0].startswith("Waits for rank 1, which is late in the program: of a step as recorded it waits 33.25 ms")
+    assert not said[1].startswith("Waits for rank")
+
+
 def test_ranks_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", str(recorded(TWO_RANKS)), "--rank", "7"]) == USAGE
     assert "ranks 0, 1" in capsys.readouterr().err

@@ -87,8 +87,8 @@ def test_a_gpu_that_is_slower_by_a_tenth(tmp_path: Path, program: Program) -> No
     assert late.cause.kind == "slow_gpu"
     assert late.cause.factor == pytest.approx(1.1, abs=0.015)
     # who, how much, why and how sure, on a line that 80 columns have room for
-    assert re.fullmatch(r"late: rank 5, \+\S+ [mµ]s GPU work/step, 1\.\d\d × as long(, last \d+/\d+)?", in_title(job))
-    assert len(in_title(job)) <= 68
+    assert re.fullmatch(r"late: rank 5, \+\S+ [mµ]s GPU work/step, 1\.\d\d ×(, last \d+/\d+)?", in_title(job))
+    assert len(in_title(job)) <= 60
     assert late.gpu_ns == pytest.approx(1000 * made.lost_us, rel=0.2)
 
 

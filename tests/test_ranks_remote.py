@@ -87,6 +87,8 @@ def test_a_store_says_what_the_folder_says(bucket: Path, tmp_path: Path, capsys:
     assert said(capsys, out) == here
     fsspec.filesystem("s3").put(f"{out}/", "bucket/out/", recursive=True)
     assert said(capsys, "s3://bucket/out") == here
+    assert said(capsys, "s3://bucket/job", "--no-cache", "--jobs", "1", "--into", "s3://bucket/parts") == here
+    assert said(capsys, "s3://bucket/parts") == here
     assert said(capsys, bucket.as_uri(), "--no-cache") == here
 
 
@@ -193,12 +195,43 @@ def test_parts_share_one_listing(
     assert len(looks) == 3
 
 
+def test_parts_come_together_in_the_store(
+    memory: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part leaves one file there, reads those of no other, and a part that was interrupted goes on from there."""
+    monkeypatch.setattr("tracetui.analysis.ranks.files.reading._on_processes", lambda t, _, work: map(work, t))
+    whole = said(capsys, "memory://runs/job", "--no-cache")
+    got = []
+    get = type(memory).get_file
+    monkeypatch.setattr(
+        type(memory), "get_file", lambda self, path, *rest: got.append(Path(path).name) or get(self, path, *rest)
+    )
+    for number in range(3):
+        got.clear()
+        words = ["--no-cache", "--into", "memory://runs/out", "--part", f"{number}/3", "--jobs", "1"]
+        assert cli.main(["ranks", "memory://runs/job", *words]) == DONE
+        assert [name for name in got if "tracetui" in name] == ["listing.tracetui"] * bool(number)
+    names = {Path(path).name for path in memory.find("/runs/out")}
+    assert names == {"listing.tracetui", *(f"part-{number}-of-3.tracetui-rank" for number in range(3))}
+    assert said(capsys, "memory://runs/out") == whole
+    memory.rm_file("/runs/out/part-1-of-3.tracetui-rank")
+    assert said(capsys, "memory://runs/out")["problems"][0]["path"] == "part 1 of 3"
+    # what one command makes is one file in the end
+    assert said(capsys, "memory://runs/job", "--no-cache", "--into", "memory://runs/one", "--jobs", "1") == whole
+    assert [Path(path).name for path in memory.find("/runs/one")] == ["job.tracetui-rank"]
+
+
+def test_what_else_opens_paths_names_the_command_for_stores(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["open", "s3://bucket/job"]) == USAGE
+    assert "`tracetui ranks s3://bucket/job`" in capsys.readouterr().err.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
         (["memory://nothing"], UNREADABLE, "memory://nothing: has no recordings in JSON and no summaries"),
         (["nosuch://x"], UNREADABLE, "nosuch://x: can't be listed: ValueError: Protocol not known: nosuch"),
-        (["memory://runs/job", "--into", "s3://bucket/out"], USAGE, "--into is a folder of this machine"),
+        (["memory://runs/job", "--into", "nosuch://x"], UNREADABLE, "nosuch://x: can't be used: ValueError: Protocol"),
     ],
 )
 def test_what_cannot_be_is_one_line(

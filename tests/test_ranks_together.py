@@ -24,6 +24,7 @@ from tracetui.analysis.ranks.job import Job, combine, jobs
 from tracetui.analysis.ranks.matched import DIFFERENT, NOT_EVERYWHERE, match
 from tracetui.analysis.ranks.sentences import answer, brief
 from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.waiting import who_for_whom
 from tracetui.parsers import Run, open_path
 
 Recorded = tuple[Simulated, "Run", Job]
@@ -164,6 +165,28 @@ def test_waiting_and_transfer() -> None:
     assert job.waits["wait_ns"].sum() == pytest.approx(10 * 3 * (9 * 2 + 3) * 1_000_000, rel=0.01)
     assert job.answers.recording is not None
     assert (job.answers.recording.rank, job.answers.recording.last, job.answers.recording.of) == (2, 100, 100)
+
+
+def test_of_many_pairs_those_of_who_was_waited_for_longest_are_told() -> None:
+    found = combine(Made(ranks=6, noise_ns=500_000).summaries()).waiting
+    whole, pairs = who_for_whom(found)
+    assert pairs == whole.height == 24
+    some, still = who_for_whom(found, most=11)
+    assert still == pairs
+    causes = whole.group_by("for_rank").agg(pl.col("wait_ns").sum()).sort("wait_ns", descending=True)["for_rank"]
+    assert some.rows() == whole.filter(pl.col("for_rank").is_in(causes[:2].to_list())).rows()
+
+
+def test_clocks_that_are_far_off_change_no_match() -> None:
+    """By order alone: 350 ms are nine steps. Of one step, ends that lie apart tell that a recording lacks its last."""
+    far = Made(ranks=12, seq=False, offsets={"host1": (350e6, 4e-5), "host2": (-3e9, -4e-5)})
+    job = combine(far.summaries())
+    assert job.collectives["ranks"].to_list() == [12] * 100
+    assert job.collectives["transfer_ns"].to_numpy() == pytest.approx(TRANSFER_NS, abs=2 * far.noise_ns)
+    job = combine(Made(ranks=4, steps=1, seq=False, skipped={2: (0, 1)}).summaries())
+    assert job.collectives["ranks"].to_list() == [4] * 9
+    assert job.collectives["transfer_ns"].to_numpy() == pytest.approx(TRANSFER_NS, abs=2 * far.noise_ns)
+    assert job.one_clock
 
 
 def test_what_clocks_do_not_tell_names_nobody() -> None:

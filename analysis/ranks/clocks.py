@@ -68,8 +68,8 @@ def fit(calls: Calls, summaries: Sequence[RankSummary]) -> Clocks:
         summaries: of all ranks, by place.
     """
     begin, end = (calls[name].to_numpy() for name in ("begin", "end"))
-    place, instance = calls["place"].to_numpy(), calls["instance"].to_numpy()
-    clock = _clock_of(summaries)
+    place, instance = narrow(calls["place"].to_numpy()), narrow(calls["instance"].to_numpy())
+    clock = narrow(_clock_of(summaries))
     shared = _at_once(calls).to_numpy()
     if calls.height and not shared.any():
         shared[:] = True
@@ -118,9 +118,7 @@ def strangers(found: Calls, summaries: Sequence[RankSummary]) -> set[int]:
         return set()
     place, instance = calls["place"].to_numpy(), calls["instance"].to_numpy()
     times = calls.select(pl.col("begin", "end").cast(pl.Float64)).to_numpy().T
-    order = np.argsort(place, kind="stable")
-    bounds = np.searchsorted(place[order], np.arange(len(summaries) + 1))
-    rows = [order[low:high] for low, high in pairwise(bounds)]
+    rows = rows_of(place, len(summaries))
     left = {at for at in range(len(summaries)) if rows[at].size >= LEAST_PROOF}
     best: tuple[set[int], set[int]] = set(), set()
     # the largest set of ranks that fit each other; most jobs are one
@@ -222,9 +220,7 @@ class _Fit:
         self.end = end.astype(np.float64)
         self.offset, self.slope = np.zeros(clocks), np.zeros(clocks)
         self.known = np.zeros(clocks, np.bool_)
-        order = np.argsort(clock, kind="stable")
-        bounds = np.searchsorted(clock[order], np.arange(clocks + 1))
-        self.rows = [order[low:high] for low, high in pairwise(bounds)]
+        self.rows = rows_of(clock, clocks)
 
     def solve(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """From the clock with most ends outwards, group by group; then all against the medians of all."""
@@ -273,6 +269,20 @@ class _Fit:
         time = self.end[rows]
         self.offset[clock], self.slope[clock] = line(time, time - reference[self.instance[rows]])
         self.known[clock] = True
+
+
+def narrow(values: Ints) -> Ints:
+    """The same in half of the memory where it has no numbers of more than four bytes."""
+    fits = values.size and np.iinfo(np.int32).min < values.min() <= values.max() < np.iinfo(np.int32).max
+    found: Ints = values.astype(np.int32) if fits else values
+    return found
+
+
+def rows_of(code: Ints, count: int, time: Ints | None = None) -> list[Ints]:
+    """The rows of each number below `count`, as they stand or in the order of a time."""
+    order = narrow(np.argsort(code, kind="stable") if time is None else np.lexsort((time, code)))
+    bounds = np.searchsorted(code[order], np.arange(count + 1))
+    return [order[low:high] for low, high in pairwise(bounds.tolist())]
 
 
 def line(time: Floats, away: Floats) -> tuple[float, float]:

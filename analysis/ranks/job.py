@@ -41,7 +41,10 @@ class Job:
     waiting: Waiting
     """Of the calls of these collectives."""
     waits: pl.DataFrame
-    """Who waited for whom (`waiting.WAITS`), after chains were followed to their root: the matrix, without zeros."""
+    """Who waited for whom (`waiting.WAITS`), after chains were followed to their root: the matrix, without zeros; of
+    very many ranks the columns of those that were waited for longest."""
+    pairs: int
+    """How many rows the whole of it has."""
     kinds: pl.DataFrame
     """A row per kind, group and size (`tables.KINDS`)."""
     clocks: pl.DataFrame
@@ -177,13 +180,15 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         answers, table = Answers(None, (), None), table.with_columns(late=pl.lit(value=False))
     clean = [ns for one in present for ns in one.clean_step_ns]
     collectives = tables.collectives(found, matched.group_names)
+    waits, pairs = who_for_whom(found)
     return Job(
         recorded_pass=present[0].recorded_pass if present else None,
         ranks=table,
         steps=per_step,
         collectives=collectives,
         waiting=found,
-        waits=who_for_whom(found),
+        waits=waits,
+        pairs=pairs,
         kinds=tables.kinds(collectives, found, max(_middle(called), 1)),
         clocks=clocks.fitted,
         residual_ns=clocks.residual_ns if np.isfinite(clocks.residual_ns) else None,

@@ -35,7 +35,7 @@ LEAST_PERCENT = 3.0
 """GPUs of one model differ by less."""
 DEVIATIONS = 4.0
 LEAST_LAUNCHES = 5
-AT_ONCE = 1 << 17
+AT_ONCE = 1 << 16
 """About so many launches of all ranks are compared at once."""
 SHARED = 0.5
 """A launch counts that so many of its rank's peers have."""
@@ -162,6 +162,7 @@ def paces(summaries: Sequence[RankSummary], peers: Ints, usual: NDArray[np.bool_
         told.append(both.select("place", relative=relative))
         over_ns, sure_ns = pl.col("ns") - pl.col("usual_ns"), longer.fill_null(0).fill_nan(0)
         sums.append(shared.group_by("place").agg(pl.col("ns").sum(), over=over_ns.sum(), sure=sure_ns.sum()))
+    del frame
     middle = pl.col("relative").median()
     by_rank = (
         pl.concat(told)

@@ -9,14 +9,13 @@ in, is not counted again. So all that is lost is a part of the path, which is as
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.ranks.waiting import narrow
+from tracetui.analysis.ranks.clocks import narrow, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,25 +102,27 @@ def _more(found: Waiting, peers: Ints) -> list[Ints]:
     # work whose launch is not recorded comes first
     launched = calls["launched"].fill_null(NEVER).to_numpy()
     by_launch = narrow(np.lexsort((calls["begin"].to_numpy(), launched, place)))
-    step, slot = _codes(calls.frame["step"]), peers[place]
-    for code in (step, _place_in(step + place * (step.max() + 1), by_launch), _codes(calls.frame["kind"])):
-        slot = slot * (int(code.max()) + 1) + code
+    step, slot = _codes(calls.frame["step"]), narrow(peers)[place]
+    for code in (
+        step,
+        _place_in(narrow(step + place.astype(np.int64) * (int(step.max()) + 1)), by_launch),
+        _codes(calls.frame["kind"]),
+    ):
+        slot = narrow(slot.astype(np.int64) * (int(code.max()) + 1) + code)
     del step, code
-    slot, found_parts = narrow(slot), []
-    for name in PARTS:
-        values = _since(calls, place, launched, by_launch) if name == "calls" else _known(calls, OWN[name])
-        found_parts.append(narrow(_above_middle(values, slot)))
-    return found_parts
+    since = _above_middle(_since(calls, place, launched, by_launch), slot)
+    del place, launched, by_launch
+    return [*(_above_middle(_known(calls, name), slot) for name in OWN), since]
 
 
-OWN = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
-"""Which column of `summary.COLLECTIVES` says each part; the rest is the time between the launches."""
+OWN = ("own_gpu_ns", "silent_ns", "loader_ns")
+"""Which column of `summary.COLLECTIVES` says each part; the last is the time between the launches."""
 
 
 def _known(calls: Calls, name: str) -> NDArray[np.float64]:
     """The values, NaN where they are not known; nobody waits for a loader that is not recorded."""
     without = 0.0 if name == "loader_ns" else float("nan")
-    values: NDArray[np.float64] = calls[name].cast(pl.Float64).fill_null(without).to_numpy()
+    values: NDArray[np.float64] = calls.frame[name].cast(pl.Float64).fill_null(without).to_numpy()
     return values
 
 
@@ -139,8 +140,7 @@ def _since(calls: Calls, place: Ints, launched: Ints, by_launch: Ints) -> NDArra
 
 def _codes(column: pl.Series) -> Ints:
     """A number for each value."""
-    found: Ints = column.to_physical().rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
-    return found
+    return narrow(column.to_physical().rank("dense").fill_null(0).cast(pl.Int64).to_numpy())
 
 
 def _place_in(code: Ints, order: Ints) -> Ints:
@@ -154,14 +154,14 @@ def _place_in(code: Ints, order: Ints) -> Ints:
 
 def _above_middle(values: NDArray[np.float64], slot: Ints) -> Ints:
     """How far each value lies above the lower median of its slot; 0 where it is NaN."""
-    order = np.lexsort((values, slot))  # NaN is last
+    order = narrow(np.lexsort((values, slot)))  # NaN is last
     first = np.flatnonzero(np.r_[True, np.diff(slot[order]) != 0])
     ascending = values[order]
     known = np.add.reduceat(~np.isnan(ascending), first)
     ascending -= np.repeat(ascending[first + np.maximum(known - 1, 0) // 2], np.diff(np.r_[first, values.size]))
     above = np.empty(values.size, np.int64)
     above[order] = np.nan_to_num(ascending, copy=False)
-    return above
+    return narrow(above)
 
 
 class _Walk:
@@ -170,33 +170,31 @@ class _Walk:
     def __init__(self, found: Waiting, more: list[Ints], slower: Ints) -> None:
         calls, clocks = found.calls, found.clocks
         last, lasted = narrow(found.last)[found.instance], narrow(clocks.end - clocks.begin)
-        bare = narrow(np.minimum(calls["exposed_ns"].fill_null(0).to_numpy(), lasted))
+        bare = narrow(np.minimum(calls.frame["exposed_ns"].fill_null(0).to_numpy(), lasted))
         mine = last == np.arange(last.size, dtype=np.int32)
         # how long a rank stood still for a later one: its GPU had nothing else to do, where that of the last one had
-        transfer = np.minimum(found.transfer, np.where(found.last >= 0, bare[np.maximum(found.last, 0)], 0))
+        transfer = narrow(np.minimum(found.transfer, np.where(found.last >= 0, bare[np.maximum(found.last, 0)], 0)))
         hidden = found.transfer - transfer
-        stood = narrow(np.where((last >= 0) & ~mine, np.clip(bare - transfer[found.instance], 0, None), 0))
+        stood = np.where((last >= 0) & ~mine, np.clip(bare - transfer[found.instance], 0, None), 0)
         self.held = (stood > 0) & (stood >= SHARE * found.wait)
         others = pl.DataFrame({"instance": found.instance, "stood": stood}).filter(pl.Series(~mine))
         usual = others.group_by("instance").agg(pl.col("stood").median())
-        cost = np.zeros(found.first.size)
+        cost = np.zeros(found.first.size, np.int64)
         cost[usual["instance"].to_numpy()] = usual["stood"].to_numpy()
+        cost = narrow(cost)
         # of two that are late together the path is on one, which need not be the last by some µs
         known = (last >= 0) & (found.late > 0)
         late_by = np.where(known, np.minimum(found.late + hidden[found.instance], cost[found.instance]), 0)
-        self.late_by = narrow(late_by.astype(np.int64))
+        self.late_by = narrow(late_by)
         del late_by, stood, others, known, mine, lasted
         self.more, self.last, self.bare = more, last, bare
         self.begin, self.end = clocks.begin, clocks.end
-        ahead = pl.col("begin").cast(pl.Float64) - pl.col("launched")
+        ahead = (pl.col("begin").cast(pl.Int64) - pl.col("launched")).cast(pl.Float32)
         led = ahead - ahead.quantile(0.05).over("place").fill_null(0.0)
-        self.ahead = calls.frame.select(led.fill_null(np.inf).cast(pl.Float32)).to_series().to_numpy()
+        self.ahead = calls.frame.select(led.fill_null(np.inf)).to_series().to_numpy()
         self.rank, self.place = narrow(calls["rank"].to_numpy()), narrow(calls["place"].to_numpy())
         self.step = narrow(calls["step"].fill_null(NO_STEP).to_numpy())
-        order = np.lexsort((clocks.end, self.place))
-        bounds = np.searchsorted(self.place[order], np.arange(int(self.place.max()) + 2))
-        order = narrow(order)
-        self.rows = [order[low:high] for low, high in pairwise(bounds.tolist())]
+        self.rows = rows_of(self.place, int(self.place.max()) + 1, clocks.end)
         sends = (pl.col("channel") >= 0) | (pl.col("kind") == "send_recv").fill_null(value=False)
         self.sends = calls.frame.select(sends).to_series().to_numpy()
         self.slower = narrow(slower)[found.instance]

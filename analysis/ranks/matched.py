@@ -238,14 +238,16 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
     """By group and channel: the places that don't fit the others as they stand; all where sizes differ."""
     where = ("group_id", "channel")
     away = frame.select(
-        "place", *where, "end",
+        "place", *where, "end", "step",
         away=pl.col("end") - pl.col("end").median().over(*where, "key"),
         other=pl.col("step") != pl.col("step").median().over(*where, "key"),
     )  # fmt: skip
     pieces = 1 + frame.height // PIECE
     parts = (away.filter(pl.col("place") % pieces == number) for number in range(pieces))
     by_rank = pl.concat(map(_steadiness_of, parts))
-    off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS) | (pl.col("other") > 0.5).fill_null(value=False)
+    # one place off, some are of another step: where none is, it is the clock that is off, however far
+    apart = (pl.col("apart") > APART_NS) & ((pl.col("other").fill_null(1.0) > 0) | (pl.col("steps") < 2))
+    off = (pl.col("spread") > STEADY_NS) | apart | (pl.col("other") > 0.5).fill_null(value=False)
     loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
     known = pl.col("signature") != 0
     signatures = frame.group_by(*where, "key").agg(pl.col("signature").filter(known).n_unique())
@@ -264,10 +266,10 @@ PIECE = 1 << 18
 
 
 def _steadiness_of(away: pl.DataFrame) -> pl.DataFrame:
-    """How steady the ends of each rank in each group and channel are beside the others': spread, apart, other, calls.
+    """How steady the ends of each rank in each group and channel are beside the others': spread, apart, other, steps.
 
     Args:
-        away: group_id, channel, place; end; how far it is away from the others', and whether it is of another step.
+        away: group_id, channel, place; end, step; how far it is away from the others', and whether of another step.
     """
     mine = ("group_id", "channel", "place")
     third = pl.len() // 3
@@ -288,6 +290,7 @@ def _steadiness_of(away: pl.DataFrame) -> pl.DataFrame:
             spread=left.abs().quantile(MOST_PERCENT / 100),
             apart=pl.col("middle").first().abs(),
             other=pl.col("other").mean(),
+            steps=pl.col("step").n_unique(),
             calls=pl.len(),
         )
     )
@@ -495,8 +498,9 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
         steps: those that all ranks have: collectives of others are left out, as times per step are of these.
     """
     known = grouped_calls(summaries)
-    calls, frame = known.calls, known.calls.frame
-    known = structs.replace(known, calls=calls.with_frame(frame.clear()))  # a frame that is sorted needs no other
+    frame = known.calls.frame
+    calls = known.calls.with_frame(frame.clear())  # a frame that is sorted needs no other
+    known = structs.replace(known, calls=calls)
     lost: list[pl.DataFrame] = []
 
     def set_aside(rows: pl.Expr, reason: str) -> None:

@@ -15,6 +15,7 @@ from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.collectives import MATCHED, all_collectives
 from tracetui.analysis.ranks.late import STEP_PERCENT
 from tracetui.analysis.ranks.tables import common_steps, step_counts
+from tracetui.analysis.ranks.waiting import who_for_whom
 from tracetui.analysis.ranks.work import Works, lower_median
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def in_its_job(found: Limit, job: Job | None, rank: int | None) -> Limit:
 
 def _longest(job: Job, rank: int, late: list[int]) -> tuple[int | None, float]:
     """Of these ranks the one that a rank waits for longest, and how long per step, ns."""
-    rows = job.waits.filter((pl.col("rank") == rank) & pl.col("for_rank").is_in(late)).head(1)
+    waits = job.waits if job.waits.height == job.pairs else who_for_whom(job.waiting, job.pairs)[0]
+    rows = waits.filter((pl.col("rank") == rank) & pl.col("for_rank").is_in(late)).head(1)
     return (int(rows["for_rank"][0]), int(rows["wait_ns"][0]) / job.called_steps) if rows.height else (None, 0.0)
 
 

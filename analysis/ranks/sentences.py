@@ -331,7 +331,7 @@ def _in_title(job: Job) -> str:
     cause = late[0].cause
     name = cause.name or (CAUSES[cause.kind] if cause.kind in _SAYS_MORE else "") if cause is not None else ""
     if cause is not None and cause.kind == "slow_gpu" and cause.factor:
-        name = f"{cause.factor:.2f} × as long"
+        name = f"{cause.factor:.2f} ×"
     per = "/step" if job.step_count else " in all"
     # a narrow line is cut at a comma
     last = f"last {late[0].last}/{late[0].of}" if late[0].last else ""

@@ -78,12 +78,10 @@ def rank_steps(summaries: Sequence[RankSummary], found: Waiting) -> pl.DataFrame
     waits = found.calls.frame.select("rank", "step").with_columns(
         pl.Series(name, ns) for name, ns in zip(("wait_ns", "transfer_ns"), found.stood, strict=True)
     )
-    of_step = pl.when(pl.col("rank").cast(pl.Int64).is_in(lone.implode())).then(-1).otherwise(pl.col("step"))
-    summed = (
-        waits.group_by(pl.col("rank").cast(pl.Int64), step=of_step.cast(pl.Int64))
-        .agg(pl.col("wait_ns", "transfer_ns").cast(pl.Int64).sum())
-        .drop_nulls("step")
-    )
+    summed = waits.group_by("rank", "step").agg(pl.col("wait_ns", "transfer_ns").cast(pl.Int64).sum())
+    summed = summed.with_columns(pl.col("rank", "step").cast(pl.Int64))
+    of_step = pl.when(pl.col("rank").is_in(lone.implode())).then(-1).otherwise("step")
+    summed = summed.group_by("rank", step=of_step).agg(pl.col("wait_ns", "transfer_ns").sum()).drop_nulls("step")
     joined = frame.join(summed, on=["rank", "step"], how="left", maintain_order="left")
     return joined.select(pl.col(name).cast(dtype) for name, dtype in STEPS.items())
 

@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.ranks.clocks import narrow, rows_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -78,17 +80,11 @@ class Waiting(Struct, frozen=True, dict=True):
 
 def _united(place: Ints, begin: Ints, end: Ints) -> Ints:
     """How much each interval adds to those of its place that begin before it."""
-    if not begin.size:
-        return begin
-    order = narrow(np.lexsort((begin, place)))
-    # a place's times lie apart from all others', so that one running maximum serves all
-    apart = place[order].astype(np.int64) * (int(end.max()) - int(begin.min()) + 1) - int(begin.min())
-    low, high = begin[order] + apart, end[order] + apart
-    del apart
-    low[1:] = np.maximum(low[1:], np.maximum.accumulate(high)[:-1])
-    high -= low
     found: Ints = np.empty(begin.size, np.int64)
-    found[order] = np.maximum(high, 0, out=high)
+    for rows in rows_of(place, int(place.max(initial=-1)) + 1, begin):
+        low, high = begin[rows], end[rows]
+        low[1:] = np.maximum(low[1:], np.maximum.accumulate(high)[:-1])
+        found[rows] = np.maximum(high - low, 0)
     return found
 
 
@@ -125,29 +121,37 @@ def waiting(calls: Calls, clocks: Clocks) -> Waiting:
     return Waiting(calls, clocks, narrow(wait), narrow(late), instance, first, size, transfer, last, last_late, alone)
 
 
-def narrow(values: Ints) -> Ints:
-    """The same in half of the memory where it has no numbers of more than four bytes."""
-    fits = values.size and np.iinfo(np.int32).min < values.min() <= values.max() < np.iinfo(np.int32).max
-    found: Ints = values.astype(np.int32) if fits else values
-    return found
+MOST_PAIRS = 1 << 16
+"""So many pairs are told: of thousands of ranks each may wait for hundreds of others."""
 
 
-def who_for_whom(found: Waiting) -> pl.DataFrame:
-    """How long each rank waited for each other in the end; a row per pair that did."""
+def who_for_whom(found: Waiting, most: int = MOST_PAIRS) -> tuple[pl.DataFrame, int]:
+    """How long each rank waited for each other in the end, a row per pair that did; and how many pairs did.
+
+    Of more than `most` pairs they are those of the ranks that were waited for longest.
+    """
     if not found.instance.size:
-        return pl.DataFrame(schema=WAITS)
+        return pl.DataFrame(schema=WAITS), 0
     told = {"for_rank": narrow(found.origin)[found.instance], "wait_ns": found.stood[0]}
-    return (
-        found.calls.frame.select(pl.col("rank").cast(pl.Int32))
+    every = (
+        found.calls.frame.lazy()
+        .select(pl.col("rank").cast(pl.Int32))
         .with_columns(pl.Series(name, values) for name, values in told.items())
-        .lazy()
         .filter((pl.col("for_rank") != NOBODY) & (pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0))
+    )
+    summed = every.group_by("for_rank").agg(pl.col("wait_ns").cast(pl.Int64).sum(), pairs=pl.col("rank").n_unique())
+    causes = summed.collect().sort("wait_ns", "for_rank", descending=[True, False])
+    before = pl.col("pairs").cum_sum() - pl.col("pairs")
+    kept = causes.filter((before == 0) | (before + pl.col("pairs") <= most))["for_rank"]
+    pairs = (
+        every.filter(pl.col("for_rank").is_in(kept.implode()))
         .group_by("rank", "for_rank")
         .agg(pl.col("wait_ns").cast(pl.Int64).sum(), collectives=pl.len().cast(pl.Int64))
         .collect()
         .sort("wait_ns", "rank", "for_rank", descending=[True, False, False])
         .cast(WAITS)  # type: ignore[arg-type]
     )
+    return pairs, int(causes["pairs"].sum())
 
 
 SHARE = 0.5

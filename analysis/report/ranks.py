@@ -77,7 +77,7 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         environment=_differences(of_one_pass(found.ranks)),
         problems=[RankProblem(rank=rank, path=name, problem=why) for rank, name, why in found.problems],
         notes=[filled(RankNote, note, one) for one in found.ranks for note in one.notes],
-        counts={"ranks": table.height},
+        counts={"ranks": table.height, "waiting": together[0].pairs if together else 0},
     )
 
 

@@ -96,7 +96,8 @@ def _only_rank(run: Run, rank: int) -> Run:
     if not kinds:
         there = f"has ranks {spans(run.ranks)}" if run.ranks else "has no ranks"
         raise UsageError(f"--rank {rank}: {run.path} {there}")
-    return replace(run, traces=traces, rank_files=tuple(file for file in run.rank_files if file.rank == rank))
+    files = tuple(file for file in run.rank_files if file.rank == rank)
+    return replace(run, traces=traces, rank_files=files, whole=run)
 
 
 def _only_devices(run: Run, devices: frozenset[int]) -> Run:

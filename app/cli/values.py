@@ -13,19 +13,22 @@ MOST = 2**31 - 1
 
 def input_path(text: str) -> Path:
     """Returns the path of an input."""
-    if not text:  # as a shell's variable that is not set gives it; Path("") would be this folder
-        raise argparse.ArgumentTypeError("an empty path; . is this folder")
-    return Path(text)
+    found = path_or_url(text)
+    if isinstance(found, str):
+        raise argparse.ArgumentTypeError(f"{text} is in a store, whose ranks `tracetui ranks {text}` compares")
+    return found
 
 
 def path_or_url(text: str) -> Path | str:
     """Returns the path of an input, or its URL where it is not of this machine."""
+    if not text:  # as a shell's variable that is not set gives it; Path("") would be this folder
+        raise argparse.ArgumentTypeError("an empty path; . is this folder")
     if text.startswith("file://"):
         from urllib.parse import urlsplit
         from urllib.request import url2pathname
 
         text = url2pathname(urlsplit(text).path)
-    return text if "://" in text else input_path(text)
+    return text if "://" in text else Path(text)
 
 
 def steps(text: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.base.number_format import format_count, format_ns
 from tracetui.analysis.ranks.of_run import TOGETHER, jobs_of, judged, ranks_of, summaries_of
 from tracetui.analysis.ranks.one_rank import beside_median
 from tracetui.analysis.ranks.sentences import in_title
@@ -218,7 +218,9 @@ class RanksView(TableView):
             return Page.of(TRANSFERS, job.kinds, columns=columns, empty=NOTHING, note=bounds)
         per_step = pl.col("wait_ns") / job.called_steps
         waits = job.waits.with_columns(wait_ns=per_step, pair=pl.format("{} for {}", "rank", "for_rank"))
-        return Page.of(WAITING, waits, empty=NOTHING, note="chains are followed to their root")
+        less = job.pairs - waits.height
+        of = f"{format_count(less)} more pairs, for ranks that were waited for less; " if less else ""
+        return Page.of(WAITING, waits, empty=NOTHING, note=f"{of}chains are followed to their root")
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """The ranks of a collective."""

@@ -109,6 +109,8 @@ class Run:
     """Whether the user's cache may be used and filled."""
     summaries_in: Path | None = None
     """The folder with summaries of its ranks, where nothing else is here; `traces` is then one without a row."""
+    whole: Run | None = None
+    """The run that this is one rank of, where that rank alone was asked for."""
 
     @property
     def name(self) -> str:

@@ -143,7 +143,7 @@ class Facts:
     @cached_property
     def verdict(self) -> Limit:
         """What the run waits for; of one rank of a job, as all of them know it."""
-        if len(self.run.ranks) < 2:
+        if self.job is None:
             return self.run_overview.verdict
         from tracetui.analysis.ranks.one_rank import in_its_job
 
@@ -338,11 +338,13 @@ class Facts:
 
         Rules read no other recordings: a table of ranks does, and leaves at hand what it found.
         """
-        if len(self.run.ranks) < 2:
+        run = self.run.whole or self.run
+        if len(run.ranks) < 2:
             return None
         from tracetui.analysis.ranks.of_run import jobs_of
 
-        found = jobs_of(self.run, make=False)
+        # of one rank alone no table was made, and its job is only read where its recordings were
+        found = jobs_of(run, make=run is not self.run and not run.unread)
         return found[0] if found else None
 
     @property

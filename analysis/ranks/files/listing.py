@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.ranks.files.reading import USUALLY_COMPRESSED, job_folder, tasks_of
-from tracetui.analysis.ranks.files.store import SUFFIX, Store, mark_in
+from tracetui.analysis.ranks.files.store import SUFFIX, asking, mark_in
 from tracetui.analysis.ranks.files.worker import Task  # noqa: TC001  msgspec reads it
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.detect import MAX_DEPTH, PEEK_BYTES
 from tracetui.parsers.runs.manifest import FILE
 from tracetui.parsers.runs.opening import find_ranks
 from tracetui.parsers.written import scratch
+
+if TYPE_CHECKING:
+    from tracetui.analysis.ranks.files.store import Store
 
 NAME = "listing.tracetui"
 """The file of a listing among the summaries of parts."""
@@ -91,7 +94,7 @@ def looked_into(path: Path | str) -> Iterator[Looked]:
         return
     with scratch() as folder:
         told = dict[str, dict[str, Any]]()
-        try:
+        with asking(path, "can't be listed"):
             from fsspec.core import url_to_fs
 
             store, root = url_to_fs(path.rstrip("/"))
@@ -108,11 +111,6 @@ def looked_into(path: Path | str) -> Iterator[Looked]:
                     target = folder / name
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(content)
-        except ImportError as error:
-            why = f"needs what reads {path.partition(':')[0]}: ({error})"
-            raise TraceError(path, why, "pip install 'tracetui[remote]', here and on the workers") from None
-        except Exception as error:  # each store has its own, which need not be known where this is said
-            raise TraceError(path, f"can't be listed: {type(error).__name__}: {error}".splitlines()[0]) from None
         if not told:
             raise TraceError(path, "has no recordings in JSON and no summaries", "check the URL")
         yield Looked(folder.resolve(), path.rstrip("/"), told)
@@ -132,7 +130,7 @@ class _Kept(Struct, frozen=True):
     listing: Listing
 
 
-def shared(into: Path, asked: tuple[str, str | None], make: Callable[[], Listing | None]) -> Listing | None:
+def shared(into: Store, asked: tuple[str, str | None], make: Callable[[], Listing | None]) -> Listing | None:
     """The listing that another part has left, if it is of the same job and no folder of it has changed; else a new one.
 
     Args:
@@ -143,7 +141,7 @@ def shared(into: Path, asked: tuple[str, str | None], make: Callable[[], Listing
     Raises:
         TraceError: it can't be written.
     """
-    file = into / NAME
+    file = into.found(NAME)
     with suppress(OSError, msgspec.DecodeError):
         kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
         if kept.asked == asked and not _changed(kept.listing, file.stat().st_mtime_ns):
@@ -152,7 +150,7 @@ def shared(into: Path, asked: tuple[str, str | None], make: Callable[[], Listing
             return replace(kept.listing, files=files)
     made = make()
     if made is not None:
-        Store(into).write(file, msgspec.json.encode(_Kept(asked, made)))
+        into.write(file, msgspec.json.encode(_Kept(asked, made)))
     return made
 
 

@@ -19,8 +19,8 @@ import re
 import shutil
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -34,7 +34,7 @@ from tracetui.analysis.ranks import summary
 from tracetui.analysis.ranks.summary import FRAMES, VERSION, Members, RankSummary
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.trace import Note
-from tracetui.parsers.written import read_only, written
+from tracetui.parsers.written import read_only, scratch, written
 
 MAGIC = b"tracetui rank summary\n"
 SUFFIX = ".tracetui-rank"
@@ -262,6 +262,8 @@ def _tuples(value: object) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
+WHOLE = "job"
+"""The name of the file that has all summaries of a job."""
 _PART = re.compile(r"part-(\d{1,5})-of-(\d{1,5})")
 MAX_BYTES = 512 << 20
 """How much summaries of all jobs may take in the user's cache."""
@@ -272,14 +274,28 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.only: Collection[str] | None = None
+        """The names of the files that are read, where others have nothing of what is wanted; None reads all."""
 
     def files(self) -> list[Path]:
         """The files that are called like summaries, the newest last."""
         try:
-            found = [path for path in self.folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file()]
+            found = [path for path in self.folder.iterdir() if self._is_read(path.name) and path.is_file()]
             return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
         except OSError:
             return []
+
+    def _is_read(self, name: str) -> bool:
+        return name.endswith(SUFFIX) and (self.only is None or name in self.only)
+
+    def found(self, name: str) -> Path:
+        """A file of the folder, whether or not it is there."""
+        return self.folder / name
+
+    def read_only_of(self, part: str, recordings: Iterable[str]) -> None:
+        """From now on no file of other parts is read, which has none of these recordings."""
+        singles = (self.single(name).name for name in recordings)
+        self.only = {f"{part}{SUFFIX}", f"{WHOLE}{SUFFIX}", *singles}
 
     def entries(self) -> list[Stored]:
         """What they hold, each recording once, as it was summarised last."""
@@ -318,7 +334,7 @@ class Store:
         """
         self.write(self.single(name), content)
 
-    def gather(self, entries: Sequence[Stored], name: str = "job") -> Sequence[Stored]:
+    def gather(self, entries: Sequence[Stored], name: str = WHOLE) -> Sequence[Stored]:
         """Puts summaries into one file, which takes the place of their own; returns them as it holds them.
 
         Raises:
@@ -329,8 +345,12 @@ class Store:
             return entries
         for entry in entries:
             with suppress(OSError):
-                self.single(entry.summary.path).unlink(missing_ok=True)
+                self.remove(self.single(entry.summary.path))
         return load_told(target)[0] or entries
+
+    def remove(self, file: Path) -> None:
+        """Removes one of its files, if it is there."""
+        file.unlink(missing_ok=True)
 
     def single(self, name: str) -> Path:
         """The file of one recording's summary, by its path in the job."""
@@ -372,11 +392,87 @@ class CachedStore(Store):
             return True
         return False
 
-    def gather(self, entries: Sequence[Stored], name: str = "job") -> Sequence[Stored]:
+    def gather(self, entries: Sequence[Stored], name: str = WHOLE) -> Sequence[Stored]:
         """Puts summaries into one file, and removes those of other jobs that were not used for longest."""
         found = super().gather(entries, name)
         _trim(keep=self.folder)
         return found
+
+
+@contextmanager
+def asking(url: str, failed: str) -> Iterator[None]:
+    """What is asked of an object store within the block.
+
+    Raises:
+        TraceError: it failed, or nothing here reads such a URL. Each store has errors of its own.
+    """
+    try:
+        yield
+    except TraceError:
+        raise
+    except ImportError as error:
+        why = f"needs what reads {url.partition(':')[0]}: ({error})"
+        raise TraceError(url, why, "pip install 'tracetui[remote]', here and on the workers") from None
+    except Exception as error:
+        raise TraceError(url, f"{failed}: {type(error).__name__}: {error}".splitlines()[0]) from None
+
+
+class RemoteStore(Store):
+    """The summaries of one job at a URL that fsspec knows; its folder has copies of those that were looked at."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        super().__init__(folder)
+        self._url = url.rstrip("/")
+        with asking(self._url, "can't be used"):
+            from fsspec.core import url_to_fs
+
+            self._store, self._root = url_to_fs(self._url)
+
+    def files(self) -> list[Path]:
+        """The same, copied here."""
+        with asking(self._url, "can't be listed"):
+            names = [path.rpartition("/")[2] for path in self._store.find(self._root, maxdepth=1)]
+        for name in filter(self._is_read, names):
+            self.found(name)
+        return super().files()
+
+    def found(self, name: str) -> Path:
+        """A file as it is there now, copied here with its time; one that is not there is not here."""
+        target, there = self.folder / name, f"{self._root}/{name}"
+        with asking(self._url, "can't be read"), suppress(FileNotFoundError):
+            target.unlink(missing_ok=True)
+            written_ns = int(self._store.modified(there).timestamp() * 1e9)
+            self._store.get_file(there, str(target))
+            os.utime(target, ns=(written_ns, written_ns))
+        return target
+
+    def write(self, target: Path, content: bytes) -> bool:
+        """Writes a file here and there."""
+        super().write(target, content)
+        with asking(self._url, "can't be written"):
+            self._store.pipe_file(f"{self._root}/{target.name}", content)
+        return True
+
+    def remove(self, file: Path) -> None:
+        """Removes one of its files here and there."""
+        if file.exists():
+            super().remove(file)
+            with asking(self._url, "can't be written"), suppress(FileNotFoundError):
+                self._store.rm_file(f"{self._root}/{file.name}")
+
+
+@contextmanager
+def store_at(place: Path | str | None) -> Iterator[Store | None]:
+    """The summaries in a folder, or at a URL; None for none.
+
+    Raises:
+        TraceError: nothing here reads such a URL.
+    """
+    if not isinstance(place, str):
+        yield None if place is None else Store(place)
+        return
+    with scratch() as folder:
+        yield RemoteStore(place, folder)
 
 
 def is_store(folder: Path) -> bool:

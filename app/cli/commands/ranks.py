@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.ranks.files.listing import Listing
     from tracetui.analysis.ranks.files.reading import Cluster, Summaries
+    from tracetui.analysis.ranks.files.store import Store
     from tracetui.analysis.report.model import RanksReport
 
 DASK_SECONDS = 15
@@ -58,7 +59,7 @@ class Options(Printed, Common):
         "--part", type=job_part, metavar="I/N", help="only part I of N, the first being 0: an element of a job array"
     )
     into: Path | str | None = option(
-        "--into", type=path_or_url, metavar="OUT", help="the folder for the summaries (default: the cache)"
+        "--into", type=path_or_url, metavar="OUT", help="the folder, or URL, for the summaries (default: the cache)"
     )
     dask: str | None = option("--dask", metavar="ADDRESS", help="a Dask scheduler, or its file (needs tracetui[dask])")
     wait: int | None = option(
@@ -75,14 +76,15 @@ def run(options: Options) -> int:
         raise UsageError("--wait needs --dask: it is how long a cluster may have no workers")
     if options.part is not None and options.into is None:
         raise UsageError("--part needs --into: the folder in which the parts come together")
-    if isinstance(options.into, str):
-        raise UsageError("--into is a folder of this machine; copy it to the store afterwards")
-    listing = _listing(options, options.into)
-    if listing is None:
-        return DONE
-    for problem in listing.problems:
-        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
-    summaries = _summarised(listing, options, options.into)
+    from tracetui.analysis.ranks.files.store import store_at
+
+    with store_at(options.into) as into:
+        listing = _listing(options, into)
+        if listing is None:
+            return DONE
+        for problem in listing.problems:
+            print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+        summaries = _summarised(listing, options, into)
     if options.part is not None:
         print(f"tracetui: {_part_line(summaries, options)}", file=sys.stderr)
         return DONE
@@ -95,7 +97,7 @@ def _here(path: Path | str) -> list[Path]:
     return [path] if isinstance(path, Path) else []
 
 
-def _listing(options: Options, into: Path | None) -> Listing | None:
+def _listing(options: Options, into: Store | None) -> Listing | None:
     """The job's recordings; None of a folder of summaries, of which it prints what they say."""
     from tracetui.analysis.ranks.files.listing import looked_into, shared
 
@@ -165,24 +167,26 @@ def recordings_of(path: Path) -> Path | None:
     return folder
 
 
-def _summarised(listing: Listing, options: Options, into: Path | None) -> Summaries:
+def _summarised(listing: Listing, options: Options, into: Store | None) -> Summaries:
     from tracetui.analysis.ranks.files.reading import read
-    from tracetui.analysis.ranks.files.store import Store, stores
+    from tracetui.analysis.ranks.files.store import WHOLE, stores
 
     files = listing.files
     kept, also = stores(listing.job)
-    name = "job"
+    name = WHOLE
     if options.part is not None:
         number, whole = options.part
         name = f"part-{number}-of-{whole}"
         ranks = sorted({file.rank for file in files})
         mine = set(ranks[number * len(ranks) // whole : (number + 1) * len(ranks) // whole])
         files = tuple(file for file in files if file.rank in mine)
+        for each in filter(None, (into, *also)):
+            each.read_only_of(name, [file.name for file in files])
     store: Store | None = kept if options.cache else None
     if into is not None:
-        store, also = Store(into), [*([kept] if options.cache else []), *also]
+        store, also = into, [*([kept] if options.cache else []), *also]
         if not files:
-            Store(into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
+            into.gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
     # what prints is imported while the workers read: it would come before or after them else
     threading.Thread(target=_printers, args=(options.format,), daemon=True).start()
     with _executor(options) as executor, headless.job_progress() as progress:

@@ -47,7 +47,9 @@ def job_parts(found: Run | RanksReport, layout: Layout, *, answered: int = 0) ->
     if found.stragglers and found.ranks is UNSET:  # else the sentences and the ranks say it
         yield listed(STRAGGLERS, found.stragglers, layout)
     if found.waiting:
-        yield _waiting(found.waiting, layout)
+        less = getattr(found, "counts", {}).get("waiting", 0) - len(found.waiting)
+        after = f"{format_count(less)} more pairs, for ranks that were waited for less."
+        yield replace(_waiting(found.waiting, layout), after=(after,) if less > 0 else ())
     if found.transfers:
         table = replace(TRANSFERS, base=f"{TRANSFERS.base}{_bounds(found)}")
         yield listed(table, found.transfers, layout, whole=_whole(found.transfers, layout))
