@@ -9,7 +9,17 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense, depth_first, lanes_of, roll_up
+from tracetui.analysis.attribution.calltree import (
+    NONE,
+    add_up,
+    codes_of,
+    count,
+    dense,
+    depth_first,
+    lanes_of,
+    merged_paths,
+    roll_up,
+)
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
 from tracetui.analysis.attribution.projection import (
     Projection,
@@ -247,6 +257,8 @@ LAYOUT = {
     "number": pl.Int64(),
 }
 """The columns of `range_tree`."""
+LONGEST_PATH = 1 << 10
+"""Letters of a path: written in full, those of ranges inside each other grow with the square of their number."""
 
 
 class RangePaths(Struct, frozen=True):
@@ -269,11 +281,12 @@ class RangePaths(Struct, frozen=True):
         return np.where(at >= 0, self.path[at], NONE) if self.path.size else at
 
     def texts(self) -> list[str]:
-        """``train_step/forward_pass/NCCL:all_reduce`` of each path."""
+        """``train_step/forward_pass/NCCL:all_reduce`` of each path; of a long one ``…`` and its end."""
         texts: list[str] = []
         for above, (domain, name) in zip(self.parent.tolist(), self.labels, strict=True):
             own = f"{domain}:{name}" if domain else name
-            texts.append(own if above < 0 else f"{texts[above]}/{own}")
+            text = own if above < 0 else f"{texts[above]}/{own}"
+            texts.append(text if len(text) <= LONGEST_PATH else f"…{text[-LONGEST_PATH:]}")
         return texts
 
 
@@ -288,28 +301,10 @@ def range_paths(trace: Trace) -> RangePaths:
     label, spelled, domains = label_ranges(host, rows)
     start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
     above = enclosing(lanes_of(host)[rows], start, start + duration)
-    path = np.full(rows.size, NONE, np.int64)
-    parents: list[Ints] = [np.empty(0, np.int64)]
-    labels: list[tuple[str, str]] = []
-    by_above = np.argsort(above, kind="stable")
-    edges = np.searchsorted(above[by_above], np.arange(rows.size + 1))
-    level = by_above[: edges[0]]  # those without a range around
-    while level.size:
-        outer = np.where(above[level] >= 0, path[above[level]], NONE)
-        distinct, number = np.unique((outer + 1) * max(len(spelled), 1) + label[level], return_inverse=True)
-        path[level] = number + len(labels)
-        parents.append(distinct // max(len(spelled), 1) - 1)
-        labels += [(domains[own], spelled[own]) for own in (distinct % max(len(spelled), 1)).tolist()]
-        level = np.sort(by_above[_positions(edges[level], edges[level + 1])])
+    path, parent, of_path = merged_paths(above, label, len(spelled))
+    labels = [(domains[own], spelled[own]) for own in of_path.tolist()]
     inside = np.minimum(add_up(above, duration, rows.size), duration)
-    return RangePaths(rows, path, inside, np.concatenate(parents), labels)
-
-
-def _positions(first: Ints, after: Ints) -> Ints:
-    """All positions of these slices, one slice after the other."""
-    size = after - first
-    positions: Ints = np.arange(int(size.sum())) + np.repeat(first - np.cumsum(size) + size, size)
-    return positions
+    return RangePaths(rows, path, inside, parent, labels)
 
 
 def range_tree(sel: Selection) -> pl.DataFrame:

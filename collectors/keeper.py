@@ -93,6 +93,7 @@ class Keeper:
         left = descendants(os.getpid())
         if self.status is not None:
             if not left:
+                self.reap()  # who ended since the last look
                 return True
             if self._deadline is None or signal.SIGINT in self._signals:  # nobody is left whom SIGINT would reach
                 self._signals = [signal.SIGTERM, signal.SIGKILL]

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from tracetui.parsers import categories
+from tracetui.parsers.schema import MAX_SIZE
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import FRAMES, Trace
 
@@ -22,6 +23,7 @@ MOST_NAMES, MOST_NAME_BYTES = {"kernel": 1 << 13, "call": 1 << 14}, 1 << 22
 MOST_STEPS = 1 << 14
 MOST_DEVICES = 1 << 10
 MOST_STREAMS = 1 << 13
+_SIZES = ("bytes", "allocated", "reserved")
 _NAMED = ("name", "operation", "scope", "metric")
 
 
@@ -29,7 +31,9 @@ def bounded(trace: Trace) -> Trace:
     """The trace with names, devices, streams and steps within bounds; the busiest are kept, and the first steps."""
     tally = Tally()
     frames: dict[str, Any] = {name: _shortened(getattr(trace, name), tally) for name in FRAMES}
-    device = _without(frames["device"], ("device",), MOST_DEVICES, tally)
+    frames["memory"] = _sized(frames["memory"], -MAX_SIZE, tally)
+    device = _sized(frames["device"], 0, tally)
+    device = _without(device, ("device",), MOST_DEVICES, tally)
     device = _without(device, ("device", "stream"), MOST_STREAMS, tally)
     if (more := frames["steps"].height - MOST_STEPS) > 0:
         tally.skipped(f"step behind the first {MOST_STEPS:,}", more)
@@ -52,6 +56,16 @@ def _shortened(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
             short = [text[:LONGEST_NAME] + "…" for text in long.cast(pl.String)]
             tally.repaired(f"name of more than {LONGEST_NAME:,} bytes cut", len(short), short[0])
             frame = frame.with_columns(_renamed(frame[column], long, short))
+    return frame
+
+
+def _sized(frame: pl.DataFrame, least: int, tally: Tally) -> pl.DataFrame:
+    """The frame without the numbers of bytes that no memory holds, whose sums 64 bits need not hold either."""
+    sizes = pl.col([name for name in _SIZES if name in frame.columns])
+    beyond = frame.select(~sizes.is_between(least, MAX_SIZE))
+    if number := sum(int(column.sum()) for column in beyond):
+        tally.repaired("number of bytes that no memory holds read as unknown", number)
+        frame = frame.with_columns(pl.when(sizes.is_between(least, MAX_SIZE)).then(sizes))
     return frame
 
 

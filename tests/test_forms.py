@@ -113,14 +113,14 @@ KEYS: list[dict[str, Any]] = [{"schemaVersion": 1}, {"deviceProperties": []}, {"
 def test_a_key_of_the_header_alone_makes_no_file_kinetos(tmp_path: Path, header: dict[str, Any]) -> None:
     plain = [event("work", 10 * at, 5) for at in range(4)]
     assert read(tmp_path, plain, **header).info.tool == "Chrome trace"
-    gpu = [
-        named("process", 6, "GPU3"),
-        named("process", 2, "CPU HIP API"),
-        event("k", 0, 5, 6),
-        event("hipMalloc", 0, 5, 2),
-    ]
-    trace = read(tmp_path, gpu, **header)
-    assert (trace.info.tool, trace.device["device"].to_list()) == ("rocprof", [3])
+    for number in (("", "", ""), ("1 ", "0 ", "2 ")):  # early versions number the processes
+        gpu = [
+            *(named("process", at, f"{number[at]}{what}") for at, what in enumerate(("GPU3", "CPU HIP API", "COPY"))),
+            *(event(name, 0, 5, at) for at, name in enumerate(("k", "hipMalloc", "CopyHostToDevice"))),
+        ]
+        trace = read(tmp_path, gpu, **header)
+        assert (trace.info.tool, trace.device["device"].to_list()) == ("rocprof", [3, 3])
+        assert trace.device["kind"].to_list() == ["kernel", "memcpy"]
     assert read(tmp_path, [event("f (/x.py:3)", 0, 5)], viztracer_metadata={}, **header).info.tool == "VizTracer"
     assert read(tmp_path, [*plain, event("aten::mm", 90, 5, cat="cpu_op")], **header).info.tool == "PyTorch Kineto"
     assert read(tmp_path, [], **header).info.tool == "PyTorch Kineto"

@@ -621,6 +621,17 @@ def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading:
             assert "bytes that no memory holds" in to_json(report(open_path(path, cache=False))), case
 
 
+def test_bytes_of_a_copy_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading: None) -> None:
+    file = ChromeFile()
+    for at, number in enumerate((512, 2**60, -1)):
+        place = {"ts": 10 * at, "dur": 5, "pid": 0, "tid": 7}
+        args = {"device": 0, "stream": 7, "correlation": at, "bytes": number}
+        file.events.append({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", **place, "args": args})
+    trace = opened(file.write(tmp_path / "a.json"))
+    assert trace.device["bytes"].to_list() == [512, None, None]
+    assert [note.count for note in trace.notes if "bytes that no memory holds" in note.reason] == [2]
+
+
 def test_no_number_of_bytes_is_beyond_64_bits_together_with_another(tmp_path: Path) -> None:
     file = ChromeFile()
     file.step(1, 0, 100)

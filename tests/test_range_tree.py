@@ -13,7 +13,7 @@ from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.kernels import NOT_IN_ANY_RANGE
-from tracetui.analysis.ranges import LAYOUT, range_kernels, range_launches, range_tree
+from tracetui.analysis.ranges import LAYOUT, LONGEST_PATH, range_kernels, range_launches, range_tree
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.cli import main as cli
 from tracetui.app.tables.trees import largest, merged_ranges, tree_rows
@@ -118,6 +118,16 @@ def test_a_range_inside_one_of_its_name_is_one_level_deeper() -> None:
         ("fold", 1, 50, 0, 20),
         ("fold/fold", 1, 50, 20, 20),
     ]
+
+
+def test_paths_of_ranges_deep_inside_each_other_take_no_more_each() -> None:
+    deep = 4000
+    found = range_tree(select(nvtx_trace(*(("range", f"r{at}", at, 2 * deep - at) for at in range(deep)))))
+    assert found["depth"].to_list() == [*range(deep)]
+    assert found["path"].str.len_chars().max() == LONGEST_PATH + 1
+    assert found["path"].n_unique() == deep
+    assert found["path"][2] == "r0/r1/r2"
+    assert str(found["path"][-1]).endswith(f"/r{deep - 2}/r{deep - 1}")
 
 
 def test_a_trace_without_ranges_has_no_tree(tmp_path: Path) -> None:

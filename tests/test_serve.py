@@ -163,7 +163,7 @@ async def test_a_screen_ends_soon_after_its_browser_left_amid_its_output(served)
     served, token, server = served
     async with aiohttp.ClientSession() as session:
         address, headers = f"{served}/ws?{token}", {"Origin": served}
-        for size in ("width=2000&height=24", "width=80&height=0"):
+        for size in ("width=2000&height=24", "width=80&height=0", "width=80&height=24"):  # the last is no WebSocket
             async with session.get(f"{address}&{size}", headers=headers) as answer:
                 assert answer.status == 400
         socket = await session.ws_connect(f"{address}&width=80&height=24", headers=headers, max_msg_size=0)

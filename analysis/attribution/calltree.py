@@ -159,6 +159,36 @@ def roll_up(parent: Ints, values: Ints) -> Ints:
     return total
 
 
+def merged_paths(above: Ints, label: Ints, labels: int) -> tuple[Ints, Ints, Ints]:
+    """Gives nodes with one label and the same labels above them one path.
+
+    Args:
+        above: the node above each, or -1.
+        label: of each node.
+        labels: how many there are.
+
+    Returns:
+        The path number of each node; for each path the number of the path above, or -1, and its label. A parent's
+        number is smaller than its children's.
+    """
+    path, most = np.full(above.size, NONE, np.int64), max(labels, 1)
+    paths: list[Ints] = [np.empty(0, np.int64)]
+    by_above = np.argsort(above, kind="stable")
+    edges = np.searchsorted(above[by_above], np.arange(above.size + 1))
+    level, size = by_above[: edges[0]], 0  # those without a node above
+    while level.size:
+        outer = np.where(above[level] >= 0, path[above[level]], NONE)
+        distinct, number = np.unique((outer + 1) * most + label[level], return_inverse=True)
+        path[level] = number + size
+        paths.append(distinct)
+        size += distinct.size
+        first, inside = edges[level], edges[level + 1] - edges[level]
+        slices = np.arange(int(inside.sum())) + np.repeat(first - np.cumsum(inside) + inside, inside)
+        level = np.sort(by_above[slices])
+    pairs = np.concatenate(paths)
+    return path, pairs // most - 1, pairs % most
+
+
 def depth_first(parent: Ints, first: Ints) -> Ints:
     """Path numbers as a reader walks the tree: a path, then all below it; siblings by when they began first."""
     children: dict[int, list[int]] = {}

@@ -23,6 +23,7 @@ from tracetui.analysis.attribution.calltree import (
     count,
     dense,
     depth_first,
+    merged_paths,
     roll_up,
 )
 from tracetui.analysis.attribution.operator_tree import scope_mask
@@ -87,26 +88,11 @@ def module_tree(trace: Trace) -> ModuleTree:
     calls = call_tree(trace.host, ("module",))
     name, codes = dense(codes_of(trace.host["name"])[calls.rows])
     texts = [text.removeprefix(PREFIX) for text in decode(codes.astype(np.uint32)).cast(pl.String).to_list()]
-    path = np.full(calls.rows.size, NONE, np.int64)
-    parents: list[Ints] = []
-    names: list[str] = []
+    path, parent, label = merged_paths(calls.parent, name, len(texts))
+    names = [texts[own] for own in label.tolist()]
     paths: list[str] = []
-    level = np.flatnonzero(calls.parent < 0)
-    while level.size:
-        above = np.where(calls.parent[level] >= 0, path[calls.parent[level]], NONE)
-        pair = (above + 1) * max(len(texts), 1) + name[level]
-        distinct, first, number = np.unique(pair, return_index=True, return_inverse=True)
-        path[level] = number + len(names)
-        for at in first.tolist():
-            own, up = texts[int(name[level[at]])], int(above[at])
-            names.append(own)
-            paths.append(own if up < 0 else f"{paths[up]}/{own}")
-        parents.append(above[first])
-        inside = np.zeros(calls.rows.size + 1, np.bool_)
-        inside[level] = True
-        level = np.flatnonzero(inside[calls.parent])  # parent -1 reads the spare entry at the end
-        del distinct
-    parent = np.concatenate(parents) if parents else np.empty(0, np.int64)
+    for up, own in zip(parent.tolist(), names, strict=True):
+        paths.append(own if up < 0 else f"{paths[up]}/{own}")
     return ModuleTree(calls, path, parent, names, paths)
 
 

@@ -42,7 +42,7 @@ class Form(Struct, frozen=True):
 
 _NO_GPU = "no GPU work of a program (ui.perfetto.dev shows it; give the trace that torch.profiler writes)"
 FORMS = (
-    Form(ROCPROF, processes=r"^CPU (HIP|HSA) API$"),
+    Form(ROCPROF, processes=r"^(\d{1,9} )?CPU (HIP|HSA) API$"),
     Form(TENSORFLOW, processes=r"/device:\w+:\d+(/stream:\w+|/memcpy)? (Compute|Tensors)$"),
     Form("VizTracer", key="viztracer_metadata"),
     Form(ONNX, names=r"^(model_run|model_loading_\w+|session_initialization)$"),
@@ -116,9 +116,10 @@ def rocprof_arguments(args: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in said.items() if value is not None} | args
 
 
-_GPU = re.compile(r"GPU ?(\d{1,9})$")
+_GPU = re.compile(r"(?:\d{1,9} )?GPU ?(\d{1,9})$")
 _LINE = re.compile(r"(?:/job:\S*)?/device:GPU:(\d{1,9})/(?:stream:(\w+)|(memcpy)) Compute$")
-_COPIES = "COPY"
+_COPIES = re.compile(r"(?:\d{1,9} )?COPY$")
+"""Early versions of rocprof number the processes: ``1 GPU0``."""
 _COPY = re.compile(
     r"\W*(?:(?:hip|cuda|cu)?[Mm]em|MEM)(cpy|CPY|set|SET)(?![a-z_])|Copy(?:Host|Device)To(?:Host|Device)$"
 )
@@ -150,7 +151,7 @@ def settle(device: Columns, rows: Ints, processes: Collection[tuple[int, str]]) 
     best: dict[str, int] = {}
     for match in lines.values():
         best[match[1]] = max(best.get(match[1], 0), _level(match))
-    copies = {pid for pid, text in processes if text == _COPIES and numbers}
+    copies = {pid for pid, text in processes if _COPIES.match(text) and numbers}
     kinds = categories.numbers(name, device_kind)
     left = np.ones(rows.size, np.bool_)
     for pid in {*numbers, *lines, *copies} & set(np.unique(process).tolist()):

@@ -79,7 +79,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         steps=steps,
         host=_host_frame(host, nesting, forward),
         device=frame(schema.DEVICE, device, linked),
-        memory=_memory_frame(memory, host["kind"], nesting, threads, tally),
+        memory=_memory_frame(memory, host["kind"], nesting, threads),
         counters=_counters_frame(events.groups.pop("counters"), counted),
         info=info,
         source=source,
@@ -341,20 +341,13 @@ def _host_frame(host: Columns, nesting: Nesting, forward: Ints) -> pl.DataFrame:
     return linked
 
 
-def _memory_frame(
-    memory: Columns, kind: NDArray[np.uint8], nesting: Nesting, threads: Ints, tally: Tally
-) -> pl.DataFrame:
+def _memory_frame(memory: Columns, kind: NDArray[np.uint8], nesting: Nesting, threads: Ints) -> pl.DataFrame:
     rows = memory["time"].argsort(kind="stable")
     for name in memory:
         memory[name] = memory[name][rows]
     lane = _thread_lanes(threads, memory["process"], memory["thread"])
     operator = nearest(nesting.parent, kind == OPERATOR, nesting.innermost_at(lane, memory["time"]))
     freed = pl.Series(memory["bytes"] < 0)
-    for name in ("bytes", "allocated", "reserved"):
-        values = memory[name]
-        beyond = ((values > schema.MAX_SIZE) | (values < -schema.MAX_SIZE)) & (values != NULL)
-        tally.repaired("number of bytes that no memory holds read as unknown", int(np.count_nonzero(beyond)))
-        values[beyond] = NULL
     action = pl.select(pl.when(freed).then(pl.lit("free")).otherwise(pl.lit("alloc")).cast(schema.MemoryAction))
     return frame(schema.MEMORY, memory, {"operator": operator}, action=action.to_series())
 

@@ -139,6 +139,8 @@ def run(options: Options) -> int:
                 with suppress(ValueError):  # of what is no number the server takes its own
                     if not 0 < int(request.query.get(name, "")) < _MOST:
                         raise web.HTTPBadRequest(text=f"a screen has 1 to {_MOST - 1} columns and rows")
+            if not web.WebSocketResponse().can_prepare(request):
+                raise web.HTTPBadRequest(text="no WebSocket was asked for")
             if not PLACES.acquire(blocking=False):
                 raise web.HTTPServiceUnavailable(text=f"{MOST_SESSIONS} browsers look already; close one")
             try:
