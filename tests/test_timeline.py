@@ -65,7 +65,7 @@ def test_the_longest_of_thousands_is_found_wherever_it_stands_in_its_block():
     start = np.arange(size, dtype=np.int64) * 10
     for at in (5000, 5000 + BLOCK - 1, 5000 + BLOCK // 2, 1, size - 2):
         lasting = np.full(size, 3, np.int64)
-        lasting[at] = 9
+        lasting[at : at + 2] = 9  # the first of equals
         row = Row.of(np.arange(size, dtype=np.uint32), start, start + lasting)
         found = row.cells(np.array([0, size * 10], np.int64))
         assert found.winner.tolist() == [at]
