@@ -28,7 +28,7 @@ KEPT_RUNS = 40
 _SHARED = "_shared_by_tests"
 """In the dictionary of a trace: what was computed of it."""
 _hold, _cached = OpenRun.hold, Session.cached
-_open_some, _with_program, _ask = opening._open_some, opening._with_program, engine._ask
+_open_some, _with_program, _ask, _find = opening._open_some, opening._with_program, engine._ask, engine.find
 _new_selection, _new_facts, _setattr = Selection.__init__, Facts.__init__, pytest.MonkeyPatch.setattr
 _opened: OrderedDict[Hashable, tuple[list[Trace], list[TraceError]]] = OrderedDict()
 _runs: dict[Hashable, Run] = {}
@@ -67,6 +67,7 @@ def begin() -> None:
     Facts.__init__ = _facts_shared  # type: ignore[method-assign]
     Facts.of = _facts_of_shared  # type: ignore[method-assign]
     engine._ask = _ask_shared
+    engine.find = _find_shared
     pytest.MonkeyPatch.setattr = _setattr_noted  # type: ignore[method-assign, assignment]
 
 
@@ -187,9 +188,28 @@ def _facts_of_shared(run: Run, sel: Selection) -> Facts:
     return facts
 
 
+def _known_of(subject: Any) -> dict[Hashable, Any] | None:
+    """Where answers are kept; None for facts that share nothing."""
+    return subject.__dict__.get(_SHARED) if type(subject) is Facts and Sharing.untouched() else None
+
+
+def _find_shared(subject: Any, config: Any = None, rules: Any = None, on_error: Any = None, looks: Any = None) -> Any:
+    """All findings of the same facts by the same rules and thresholds; those of a rule that failed are not kept."""
+    known = _known_of(subject)
+    if known is None or looks is not None:
+        return _find(subject, config, rules, on_error, looks)
+    key = "find", repr(config), rules and tuple(map(id, rules.values()))
+    if key not in known:
+        found = _find(subject, config, rules, on_error)
+        if any(each.missing.startswith(engine.BUG) for each in found.abstained):
+            return found
+        known[key] = rules, found
+    return known[key][1]
+
+
 def _ask_shared(rule: Rule, look: Callable[..., Any], subject: Any, config: Any) -> list[Finding | Abstention]:
     """What a rule said of the same facts by the same thresholds."""
-    known = subject.__dict__.get(_SHARED) if type(subject) is Facts and Sharing.untouched() else None
+    known = _known_of(subject)
     if known is None:
         return _ask(rule, look, subject, config)
     key = id(rule), id(look), repr(config.thresholds)
