@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import pytest
+from msgspec import json
 from sample_runs import DATA, OUTSIDE, SAMPLES, is_kept
 
 from tracetui.analysis.findings import engine
@@ -90,7 +91,12 @@ def _files(run: Run) -> Hashable:
     paths = [trace.source.path for trace in run.traces]
     of_traces = tuple((path.name, path.resolve(), path.stat().st_mtime_ns) for path in paths)
     others = tuple((name, tuple(path.name for path in files)) for name, files in run.others)
-    return run.path.name, run.place, others, repr(run.manifest), repr(run.proofs), of_traces
+    return run.path.name, run.place, others, _text_of(run.manifest), _text_of(run.proofs), of_traces
+
+
+def _text_of(said: Any) -> bytes:
+    """What run.json and proofs say; JSON that is kept as it stands in the file has no text of its own."""
+    return json.encode(said, enc_hook=repr)
 
 
 def _cached_shared(session: Session, key: Hashable, compute: Callable[[], Any]) -> Any:
@@ -141,7 +147,7 @@ def _with_program_shared(trace: Trace, manifest: Any, light_pass: Any) -> Trace:
     if _SHARED not in trace.__dict__ or not Sharing.untouched():
         return _with_program(trace, manifest, light_pass)
     known = trace.__dict__[_SHARED]
-    key = "program", repr(manifest), light_pass and light_pass.path
+    key = "program", _text_of(manifest), light_pass and light_pass.path
     if key not in known:
         known[key] = _with_program(trace, manifest, light_pass)
         known[key].__dict__.setdefault(_SHARED, {})
@@ -173,7 +179,7 @@ def _share(facts: Facts, *more: Hashable) -> None:
     at_hand = all(_SHARED in trace.__dict__ for trace in run.traces) and len(run.ranks) < 2
     if known is None or type(facts) is not Facts or not at_hand or facts.scope.window or not Sharing.untouched():
         return
-    of_run = run.path, tuple(map(id, run.traces)), repr(run.manifest), repr(run.proofs), repr(run.passes)
+    of_run = run.path, tuple(map(id, run.traces)), _text_of(run.manifest), _text_of(run.proofs), repr(run.passes)
     key = "facts", of_run, facts.scope, _environment(), *more
     facts.__dict__ = known.setdefault(key, facts.__dict__)
     facts.__dict__.setdefault(_SHARED, {})
