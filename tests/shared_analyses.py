@@ -46,16 +46,16 @@ class Sharing:
 
     @classmethod
     def allowed(cls) -> bool:
-        """Whether a test runs that has replaced nothing in the program."""
-        return cls.test is not None and cls.untouched()
+        """Folders and variables that a test sets change no analysis; what it replaces in the program may."""
+        if cls.changed or cls.test is None or "monkeypatch" not in cls.test.fixturenames:
+            return cls.test is not None and not cls.changed
+        patch = cls.test.funcargs.get("monkeypatch")  # absent where only a fixture has it
+        return patch is not None and not patch._setattr and all(of is os.environ for of, *_ in patch._setitem)
 
     @classmethod
     def untouched(cls) -> bool:
-        """Folders and variables that a test sets change no analysis; what it replaces in the program may."""
-        if cls.changed or cls.test is None or "monkeypatch" not in cls.test.fixturenames:
-            return not cls.changed
-        patch = cls.test.funcargs.get("monkeypatch")  # absent where only a fixture has it
-        return patch is not None and not patch._setattr and all(of is os.environ for of, *_ in patch._setitem)
+        """Whether nothing in the program is replaced, nor will be while the test has what it shares."""
+        return not cls.changed and (cls.test is None or "monkeypatch" not in cls.test.fixturenames)
 
 
 def begin() -> None:
