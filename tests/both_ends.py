@@ -10,11 +10,12 @@ TOGETHER = {
     for files in (
         ("report", "tables", "text_report", "schemas", "first_page", "html_report"),
         ("causes", "bounds", "place"),
+        ("one_base", "one_step", "verdicts"),
     )
     for name in files
 }
 """Files that look at the whole reports of the same recordings (`reported.RECORDINGS`), which take longest to make, and
-files that look at their findings (`judged.found_in`)."""
+files that look at the findings of the same runs (`judged.found_in`, `shared_analyses`)."""
 APART = ("tests/test_profile_models.py",)
 """Files whose tests share nothing but wait for programs that import torch, so that they are dealt one by one."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import shared_analyses
 from hypothesis import HealthCheck, settings
 from sample_runs import run_of
 from shared_analyses import Sharing
@@ -102,12 +103,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tracetui")
+shared_analyses.begin()
 
 
 @pytest.fixture(autouse=True)
 def _computes_itself(request: pytest.FixtureRequest) -> Iterator[None]:
     """Has a test that changes the program compute everything itself; other screens share what they compute."""
-    Sharing.test = request.node
+    Sharing.test, Sharing.changed = request.node, False
     yield
     Sharing.test = None
 

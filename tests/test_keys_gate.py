@@ -102,7 +102,7 @@ def slow(monkeypatch):
 
     def read(*paths, progress, cancel, cache):
         ends.wait(60)
-        return open_path(*paths, cache=False)
+        return open_path(*paths)
 
     monkeypatch.setattr(tracetui.parsers, "open_path", read)
     yield ends

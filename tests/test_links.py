@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -400,10 +401,21 @@ def test_the_capability_is_that_of_the_one_kind_described(tmp_path: Path) -> Non
     assert program.capability(facts) == "9.0"
 
 
+@cache
+def _vim():
+    path = VIM / "trace.pt.trace.json.gz"
+    return read_chrome(path), gzip.decompress(path.read_bytes())
+
+
+def vim():
+    """The sample's trace, and what stands in its file, to be changed."""
+    trace, text = _vim()
+    return trace, json.loads(text)
+
+
 @pytest.mark.parametrize("seconds", [3_833.5, -3_833.5])
 def test_a_gpu_on_another_clock_is_moved_to_its_launches(tmp_path, seconds):
-    path = VIM / "trace.pt.trace.json.gz"
-    own, told = read_chrome(path), json.loads(gzip.decompress(path.read_bytes()))
+    own, told = vim()
     for event in told["traceEvents"]:
         if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"):
             event["ts"] += seconds * 1e6
@@ -433,8 +445,7 @@ def test_gpu_work_after_the_host_s_last_event_keeps_its_time(tmp_path):
 @pytest.mark.parametrize("lost", [False, True])
 def test_launches_of_one_correlation_id_keep_their_own_work(tmp_path, lost):
     """In each step one launch has the same id; with one kernel lost, work is that of the last launch before it."""
-    path = VIM / "trace.pt.trace.json.gz"
-    own, told = read_chrome(path), json.loads(gzip.decompress(path.read_bytes()))
+    own, told = vim()
     again = [
         own.device.filter((pl.col("kind") == "kernel") & (pl.col("step") == step))["correlation"][3]
         for step in range(own.steps.height)

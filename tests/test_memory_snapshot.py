@@ -124,10 +124,12 @@ def test_annotations_of_the_recording_are_ranges_and_steps(gpt):
     assert parents == ["scaled dot product attention"]
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("protocol", [0, 1, 3, 4, 5])
 def test_every_protocol_gives_the_same(gpt, tmp_path, protocol):
-    plain, trace = gpt
+    plain = {**gpt[0], "device_traces": [entries[-1_500:] for entries in gpt[0]["device_traces"]]}
+    trace = read(write(tmp_path / "one.pickle", plain, 2))
     again = read(write(tmp_path / "again.pickle", plain, protocol))
+    assert trace.memory.height > 1_500
     assert again.memory.equals(trace.memory)
     assert again.host.equals(trace.host)
 

@@ -43,8 +43,8 @@ RUNS: dict[str, Path] = {
             "gpt_train",
         )
     },
-    **{f"planted/{path.parent.name}": path.parent for path in sorted((OUTSIDE / "planted").glob("*/run.json"))[::3]},
-    **{f"ranks4/{path.name}": path for path in sorted((OUTSIDE / "ranks4").glob("*")) if path.is_dir()},
+    **{f"planted/{path.parent.name}": path.parent for path in sorted((OUTSIDE / "planted").glob("*/run.json"))[::6]},
+    **{f"ranks4/{path.name}": path for path in sorted((OUTSIDE / "ranks4").glob("fsdp"))},
 }
 GPU = ("kernel", "communication", "memcpy", "memset")
 KINDS = {"clean": "without the profiler", "light": "in the light recording", "recorded": "as recorded"}
@@ -53,7 +53,8 @@ KINDS = {"clean": "without the profiler", "light": "in the light recording", "re
 @cache  # a test's runs have the scope of the module, so that one process is asked for the same report
 def reported(name: str) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "SMALL_BYTES", 1 << 40)  # read here, where processes would take longer to start
+        if name.startswith("ranks4"):  # read here, where processes would take longer to start
+            patch.setattr(reading, "SMALL_BYTES", 1 << 40)
         return report(open_path(RUNS[name]), Scope())
 
 

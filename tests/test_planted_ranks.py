@@ -169,9 +169,9 @@ def test_a_pair_of_stages_whose_link_is_slow(tmp_path: Path) -> None:
     assert job.links["more_ns"].sum() == pytest.approx(1000 * (made.planted[2, 4] + made.planted[4, 2]) / 6, rel=0.02)
 
 
-@pytest.mark.parametrize("program", [two_level, pipeline, tensor])
-def test_links_that_are_alike_are_not_named(tmp_path: Path, program: Program) -> None:
-    made = Simulated(32, seed=14)
+@pytest.mark.parametrize(("program", "size"), [(two_level, 32), (pipeline, 16), (tensor, 16)])
+def test_links_that_are_alike_are_not_named(tmp_path: Path, program: Program, size: int) -> None:
+    made = Simulated(size, seed=14)
     made.run(program)
     job = judged(made, tmp_path)
     assert job.links.height == 0
@@ -181,7 +181,7 @@ def test_links_that_are_alike_are_not_named(tmp_path: Path, program: Program) ->
 # --- cut and doubled
 
 
-@pytest.mark.parametrize("share", [0.38, 0.48, 0.62])
+@pytest.mark.parametrize("share", [0.38, 0.62])
 def test_a_step_that_a_file_has_a_part_of_is_not_compared(tmp_path: Path, share: float) -> None:
     """The mark of a step stands before its events: a file that ends in between seems to have a silent step."""
     made = Simulated(4, seed=15, cut={2: share})
@@ -276,12 +276,13 @@ def test_a_link_is_judged_by_what_its_bytes_need(tmp_path: Path) -> None:
         made.run(ddp)
         job = judged(made, tmp_path / f"{gpu}{by}")
         assert (job.links.height == 1) is named
-    made = Simulated(8, seed=21, links={(3, 4): 5.0}, gpu="NVIDIA H200").run(ddp)
-    (row,) = judged(made, tmp_path).links.to_dicts()
+        if named:
+            slow = job
+    (row,) = slow.links.to_dicts()
     moved = (32 << 20) * 1.75  # of a ring of eight, twice 7/8 of the bytes
     assert (row["link"], row["least_ns"]) == ("NVLink 4", pytest.approx((32 << 20) / 450))
     assert row["most_ns"] == row["usual_ns"] == pytest.approx(20_000 + moved / 225)
-    took = [end - arrived for arrived, end in judged(made, tmp_path).collectives.select("arrived", "end").iter_rows()]
+    took = [end - arrived for arrived, end in slow.collectives.select("arrived", "end").iter_rows()]
     assert row["more_ns"] == pytest.approx(sum(one - row["most_ns"] for one in took) / 6, rel=0.02)
-    (said,) = [text for text in answer((judged(made, tmp_path),)) if "A link is slow" in text]
+    (said,) = [text for text in answer((slow,)) if "A link is slow" in text]
     assert "where 32.00 MiB over NVLink 4 take 74.57 µs to 281.0 µs:" in said

@@ -45,10 +45,10 @@ def by_hand(row: Row, edges: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def test_cells_hold_what_a_look_at_every_event_finds():
-    for seed in range(30):
+    for seed in range(10):
         rng = random.Random(seed)
         time, start, end = 10**15 * (seed % 2), [], []
-        for _ in range(rng.choice([1, 3, 40, 700, 6000])):
+        for _ in range((1, 3, 40, 700, 6000)[seed % 5]):
             time += rng.choice([0, 1, 3, rng.randrange(200)])
             start.append(time)
             time += rng.choice([1, 2, rng.randrange(1, 50), rng.randrange(1, 3000)])
@@ -68,7 +68,7 @@ def test_the_longest_of_thousands_is_found_wherever_it_stands_in_its_block():
     start = np.arange(size, dtype=np.int64) * 10
     for at in (5000, 5000 + BLOCK - 1, 5000 + BLOCK // 2, 1, size - 2):
         lasting = np.full(size, 3, np.int64)
-        lasting[at] = 9
+        lasting[at : at + 2] = 9  # the first of equals
         row = Row.of(np.arange(size, dtype=np.uint32), start, start + lasting)
         found = row.cells(np.array([0, size * 10], np.int64))
         assert found.winner.tolist() == [at]

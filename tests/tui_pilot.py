@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-import shared_analyses
 import textual.app
 import textual.pilot
 import textual.screen
@@ -134,7 +133,6 @@ Strip.__init__, Strip.__getattr__ = _without_caches, _cache_when_used  # type: i
 RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign] # the same, but not computed in Python
 Stylesheet._parse_rules = _parsed_once  # type: ignore[method-assign]
 Timer._start = _start_known  # type: ignore[method-assign]
-shared_analyses.begin()
 
 
 async def settle(pilot: Pilot[Any]) -> None:
