@@ -95,7 +95,7 @@ _DECLARED: tuple[Command, ...] = (
     Command("sort.next", "greater_than_sign", ">", "Sort by the next column", "Table", "sort_by(1)", "table"),
     Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table"),
     Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table"),
-    Command("table.columns", "c", "c", "Choose columns", "Table", "columns", "view", footer="columns", rank=40),
+    Command("table.columns", "c", "c", "Choose columns to show or hide", "Table", "columns", "view", footer="columns", rank=40),
     Command("table.names", "n", "n", "Short, full or raw names", "Table", "names", "view", footer="names", rank=30),
     Command("table.detail", "d,i", "d i", "Details of the row", "Table", "detail", "view", footer="details", rank=20),
     Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", rank=13,
@@ -121,14 +121,8 @@ _DECLARED: tuple[Command, ...] = (
     Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
             "save_picture", "view", rank=46, line="save as"),
     *(
-        Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg", "Copy and save",
+        Command(f"{where}.chart", "P,e", "P e", "Save this view as a picture for a slide: .svg", "Copy and save",
                 "app.save_chart", where, line="save as")
-        for where in tabs.NAMES
-        if where not in TABLES
-    ),
-    *(
-        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg", "Copy and save", "app.picture",
-                where, line="save as")
         for where in tabs.NAMES
         if where not in TABLES
     ),
@@ -183,7 +177,7 @@ _DECLARED: tuple[Command, ...] = (
     Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
             "Timeline", "mark('end')", "timeline"),
     Command("timeline.area", "v", "v", "What ran in the marked range, by lane: calls, time, share", "Timeline", "area",
-            "timeline", footer="what ran", rank=17),
+            "timeline", footer="what ran", rank=12),
     Command("timeline.ranks", "ampersand", "&", "Choose ranks whose lanes are shown together, on one clock", "Timeline",
             "ranks", "timeline"),
     Command("timeline.fold", "space", "Space", "Expand or collapse the lane", "Timeline", "fold", "lanes",
