@@ -12,6 +12,7 @@ from tracetui.app.keys.keymap import UNBOUND, Command, Remapped, remap
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.tabs import TABLES, TABS
 from tracetui.app.text.exit_codes import UsageError
+from tracetui.parsers.errors import instead
 
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
@@ -95,7 +96,8 @@ _DECLARED: tuple[Command, ...] = (
     Command("sort.next", "greater_than_sign", ">", "Sort by the next column", "Table", "sort_by(1)", "table"),
     Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table"),
     Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table"),
-    Command("table.columns", "c", "c", "Choose columns to show or hide", "Table", "columns", "view", footer="columns", rank=40),
+    Command("table.columns", "c", "c", "Choose columns: show, hide", "Table", "columns", "view", footer="columns",
+            rank=40),
     Command("table.names", "n", "n", "Short, full or raw names", "Table", "names", "view", footer="names", rank=30),
     Command("table.detail", "d,i", "d i", "Details of the row", "Table", "detail", "view", footer="details", rank=20),
     Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", rank=13,
@@ -342,5 +344,5 @@ def find_tab(name: str) -> str:
         return tabs.BY_KEY[name]
     found = [tab for tab in tabs.NAMES if tab.startswith(name.lower())]
     if len(found) != 1:
-        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs.NAMES)}")
+        raise UsageError(f"no tab {name!r}; {instead(name, tabs.NAMES)}")
     return found[0]

@@ -6,9 +6,10 @@ import string
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+
+from tracetui.parsers.errors import near
 
 UNBOUND = "no key"
 """The key of a command without keys: no terminal sends it."""
@@ -145,8 +146,8 @@ def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> R
     asked: dict[str, tuple[str, ...]] = {}
     for id, written in wishes.items():
         if id not in known:
-            near = get_close_matches(id, known, 1)
-            problems.append(f"keys: there is no action {id}" + (f"; did you mean {near[0]}?" if near else ""))
+            found = near(id, known)
+            problems.append(f"keys: there is no action {id}" + (f"; did you mean {found}?" if found else ""))
             continue
         wanted: list[str] = []
         for text in written:

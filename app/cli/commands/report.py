@@ -24,6 +24,7 @@ from tracetui.app.cli.options import (
 from tracetui.app.cli.values import count, input_path, positive
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -173,7 +174,7 @@ def computed(paths: Sequence[Path], request: Request) -> tuple[bool, str]:
 
     for name in request.sections or ():
         if name not in SECTIONS:
-            raise UsageError(f"no section named {name!r}; there are {', '.join(SECTIONS)}")
+            raise UsageError(f"no section named {name!r}; {instead(name, SECTIONS)}")
     sections = request.sections
     if request.format == "csv":
         sections = sections or ("kernels",)
@@ -365,7 +366,7 @@ def print_picture(paths: Sequence[Path], request: Request) -> int:
     if len(names) > 1:
         raise UsageError(f"{request.format} is one picture; pick it with --section NAME")
     if names[0] not in known:
-        raise UsageError(f"no picture named {names[0]!r}; there are {', '.join(known)}")
+        raise UsageError(f"no picture named {names[0]!r}; {instead(names[0], known)}")
     check_png(request)
     headless.check_output(request, paths)
     if (folder := summaries_in(paths)) is not None:
