@@ -291,7 +291,7 @@ def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
         lines.append(line.append(fitting.fit(told, room, ascii=writer.ascii)))
         if one.served is not None and one.served.curve:
             sizes = ", ".join(_size(writer, point) for point in one.served.curve)
-            lines += writer.muted(f"  by {one.served.curve[0].by} (tokens/s)  {sizes}", writer.width)
+            lines += writer.muted(f"by {one.served.curve[0].by} (tokens/s)  {sizes}", writer.width)
     return lines
 
 
