@@ -242,6 +242,8 @@ def _render(found: Report, request: Request, paths: Sequence[Path]) -> str:
         kinds = dict.fromkeys(trace.source.kind for trace in found.run.traces)
         if len(kinds) > 1:
             print(f"tracetui: rows of one tool; --source picks it: {', '.join(kinds)}", file=sys.stderr)
+        if found.run.other_runs:
+            print(f"tracetui: rows of one run of this folder: {found.run.path}", file=sys.stderr)
         return report_csv(found, (request.sections or ("kernels",))[0])
     from tracetui.app.reports.content.run import run_parts
 
