@@ -147,7 +147,7 @@ class _Page:
     level: int = 1
     """Of the last title, below which the headings of tables stand."""
     findings_at: int | None = None
-    """Where the findings in brief begin, until the first picture below them was put before them: in the first screen."""
+    """Where the findings in brief begin, until the first picture below them is put there, into the first screen."""
 
     def add(self, part: Part) -> None:
         """Appends a part."""
