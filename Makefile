@@ -61,10 +61,9 @@ aarch64:
 
 # The documentation as a site in build/site, with search; links that lead nowhere end it (needs tracetui[site]).
 site:
-	rm -rf build/site-docs && mkdir -p build/site-docs/benchmarks/planted build/site-docs/samples
+	rm -rf build/site-docs && mkdir -p build/site-docs
 	cp -r README.md CHANGELOG.md CONTRIBUTING.md docs build/site-docs
-	cp benchmarks/*.md build/site-docs/benchmarks && cp benchmarks/planted/*.md build/site-docs/benchmarks/planted
-	cp samples/README.md build/site-docs/samples
+	cp --parents samples/README.md $$(find benchmarks -name '*.md') build/site-docs
 	$(PYTHON) -m mkdocs build --strict
 
 # Builds what a release consists of into dist/ (needs tracetui[release]); docs/install.md has the rest of the steps.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
 from tracetui.app.cli.options import Request
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +42,7 @@ class View:
         from tracetui.analysis.query.sources import frames_of
 
         if unknown := [name for name in names if name not in frames()]:
-            raise KeyError(f"no table named {unknown[0]!r}; there are {', '.join(frames())}")
+            raise KeyError(f"no table named {unknown[0]!r}; {instead(unknown[0], frames())}")
         return frames_of(self.run, self.run.main, self.config)(names)
 
     def _repr_html_(self) -> str:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The name that a wrong one may be meant for; empty if none is like it."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(known), 1)), "")
+
+
+def instead(name: str, known: Iterable[str]) -> str:
+    """What to say behind a wrong name: the one that it may be meant for, or else all that there are."""
+    known = list(known)
+    return f"did you mean {found}?" if (found := near(name, known)) else f"there are {', '.join(known)}"
 
 
 def no_such(path: Path) -> TraceError:
     """The error for a path that is not there; it names the entry of its folder that may be meant."""
-    from difflib import get_close_matches
-
     try:
-        near = get_close_matches(path.name, (other.name for other in path.parent.iterdir()), 1)
+        found = near(path.name, (other.name for other in path.parent.iterdir()))
     except OSError:
-        near = []
-    return TraceError(path, "no such file or folder", f"did you mean {near[0]}?" if near else "check the path")
+        found = ""
+    return TraceError(path, "no such file or folder", f"did you mean {found}?" if found else "check the path")
 
 
 class TraceError(Exception):

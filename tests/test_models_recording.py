@@ -22,7 +22,8 @@ def told(run: Path) -> dict:
 
 def test_the_pages_example_records_what_profile_would(tmp_path: Path) -> None:
     example = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
-    subprocess.run([sys.executable, "-c", example], cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert re.search(rf"tracetui: recorded; a step .* ms: tracetui {tmp_path / 'run'}\n", done.stderr)
     run = told(tmp_path / "run")
     assert run["status"] == "finished"
     assert run["measurement"]["step_of"] == "recording.step()"

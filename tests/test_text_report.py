@@ -227,7 +227,7 @@ def test_the_diff_names_changes_by_word_and_sign(recording: Callable[[str], Trac
         assert "~ changed" in text
     assert text.isascii()
     assert "NOT COMPARABLE" not in text
-    assert re.search(r" 96 +~ changed +sm80_xmma_gemm_f32_tn_n_", text)
+    assert re.search(r" 96 +~ changed +sm80_\S+ ?\+1 -> cutlas\S+_tn\n", text)
     pair = r"aten::mm: sm80_xmma_gemm_f32_tn_n_64x64x8_ffma \+1 -> cutlass_80_\S+, -375.4 us"
     assert re.search(pair, " ".join(text.split()))
     removed = diff_text(diff_report(select(recording(VIM_FP16)), select(recording(VIM))), limit=30)

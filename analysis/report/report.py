@@ -14,6 +14,7 @@ from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tables.ranks import RANKS
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
+from tracetui.parsers.errors import instead
 from tracetui.parsers.runs.samples import FILE as SAMPLES
 from tracetui.parsers.tool_registry import BY_KIND
 
@@ -134,7 +135,7 @@ def report(
     wanted = tuple(_by_default(run) if sections is None else sections)
     unknown = [name for name in wanted if name not in SECTIONS]
     if unknown:
-        raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+        raise ValueError(f"no section named {unknown[0]!r}; {instead(unknown[0], SECTIONS)}")
     scope = scope or Scope()
     # where only some of a job's recordings are printed, it is the same one whatever is asked of it
     chooses = sections_of is not None and not run.unread and any(map(model.SECTIONS.__contains__, wanted))

@@ -26,7 +26,7 @@ RANKS = Table(
         ),
         Field("step_ns", "Step", "time", about="time of the average step"),
         Field(
-            "own_gpu_ns", "Own GPU", "time", null=True,
+            "own_gpu_ns", "Own GPU", "time", priority=0, null=True,
             about="summed durations of the GPU work that it launched itself, without collectives, average per step",
         ),
         Field(

@@ -12,9 +12,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tracetui.app.cli.command import COMMANDS, RENAMED, TAKE_PROGRAMS, build_parser, chosen, module_of
+from tracetui.app.cli.command import COMMANDS, RENAMED, TAKE_PROGRAMS, build_parser, chosen, declared, module_of
 from tracetui.app.cli.options import warn
 from tracetui.app.text.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
+from tracetui.parsers.errors import TraceError, near
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +40,8 @@ the processor time of 4, which take no more than 2 do."""
 NO_BLAS = {"OPENBLAS_NUM_THREADS": "1"}
 """NumPy starts a thread of its BLAS per core when it is imported, each of which spins for a tenth of a second; nothing
 here multiplies matrices."""
+OWN = ("-h", "--help", "--version", "--debug")
+"""Options of the program itself; any other that stands first is one of `open`."""
 MAX_MEMORY = "TRACETUI_MAX_MEMORY"
 """`parsers.runs.opening.VARIABLE`, whose module would import NumPy."""
 
@@ -59,10 +62,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words, program = split_command(sys.argv[1:] if argv is None else argv)
     if words and words[0] not in (known := (*COMMANDS, *RENAMED)):
-        if Path(words[0]).exists() or os.sep in words[0] or (words[0][:1] != "-" and Path(words[0]).suffix):
+        option = words[0][:1] == "-"
+        if Path(words[0]).exists() or os.sep in words[0] or (words[0] not in OWN if option else Path(words[0]).suffix):
             words = ["open", *words]
-        elif near := _near(words[0], known):
-            print(f"tracetui: error: {words[0]!r} is no command, and no file; did you mean {near}?", file=sys.stderr)
+        elif found := near(words[0], known):
+            print(f"tracetui: error: {words[0]!r} is no command, and no file; did you mean {found}?", file=sys.stderr)
             return USAGE
     typed, words = chosen(words)
     if typed in RENAMED:
@@ -72,7 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = build_parser(command)
         arguments, left = parser.parse_known_args(words)
         if left and not (command == "query" and all(not word.startswith("-") for word in left)):
-            parser.error(f"unrecognized arguments: {' '.join(left)}")
+            flags = [flag[2:] for _, each in declared(module_of(command).Options) for flag in each.flags]
+            found = next(filter(None, (near(word[2:], flags) for word in left if word[:2] == "--")), "")
+            parser.error(f"unrecognized arguments: {' '.join(left)}" + (f"; did you mean --{found}?" if found else ""))
     except SystemExit as stop:  # argparse has printed the help or what is wrong
         return stop.code if isinstance(stop.code, int) else USAGE
     arguments.words, arguments.program = words, program
@@ -95,13 +101,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return explain(error)
     return code
-
-
-def _near(word: str, known: Sequence[str]) -> str | None:
-    """The command that a word may be meant for."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word, known, 1)), None)
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -176,8 +175,6 @@ def explain(error: Exception) -> int:
 
 
 def _unreadable(error: Exception) -> str:
-    from tracetui.parsers.errors import TraceError
-
     if isinstance(error, TraceError):
         return str(error)
     if isinstance(error, FileNotFoundError) and not error.filename:

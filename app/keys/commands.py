@@ -12,6 +12,7 @@ from tracetui.app.keys.keymap import UNBOUND, Command, Remapped, remap
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.tabs import TABLES, TABS
 from tracetui.app.text.exit_codes import UsageError
+from tracetui.parsers.errors import instead
 
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
@@ -95,7 +96,8 @@ _DECLARED: tuple[Command, ...] = (
     Command("sort.next", "greater_than_sign", ">", "Sort by the next column", "Table", "sort_by(1)", "table"),
     Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table"),
     Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table"),
-    Command("table.columns", "c", "c", "Choose columns", "Table", "columns", "view", footer="columns", rank=40),
+    Command("table.columns", "c", "c", "Choose columns: show, hide", "Table", "columns", "view", footer="columns",
+            rank=40),
     Command("table.names", "n", "n", "Short, full or raw names", "Table", "names", "view", footer="names", rank=30),
     Command("table.detail", "d,i", "d i", "Details of the row", "Table", "detail", "view", footer="details", rank=20),
     Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", rank=13,
@@ -121,14 +123,8 @@ _DECLARED: tuple[Command, ...] = (
     Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
             "save_picture", "view", rank=46, line="save as"),
     *(
-        Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg", "Copy and save",
+        Command(f"{where}.chart", "P,e", "P e", "Save this view as a picture for a slide: .svg", "Copy and save",
                 "app.save_chart", where, line="save as")
-        for where in tabs.NAMES
-        if where not in TABLES
-    ),
-    *(
-        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg", "Copy and save", "app.picture",
-                where, line="save as")
         for where in tabs.NAMES
         if where not in TABLES
     ),
@@ -156,8 +152,6 @@ _DECLARED: tuple[Command, ...] = (
             "Timeline", "same(1)", "timeline", footer="same name", rank=22),
     Command("timeline.previous_same", "N", "N", "Previous hit, or event of the same name", "Timeline",
             "same(-1)", "timeline"),
-    Command("timeline.previous_hit", "", "", "Previous hit of the search, while there is one", "Timeline", "hit(-1)",
-            "timeline", palette=False),
     Command("timeline.arrows", "semicolon", ";", "Show or hide the arrows of the selected event", "Timeline", "arrows",
             "lanes"),
     Command("timeline.follow", "f", "f", "Go from GPU work to its launch, and from a call to the work it launched",
@@ -183,7 +177,7 @@ _DECLARED: tuple[Command, ...] = (
     Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
             "Timeline", "mark('end')", "timeline"),
     Command("timeline.area", "v", "v", "What ran in the marked range, by lane: calls, time, share", "Timeline", "area",
-            "timeline", footer="what ran", rank=17),
+            "timeline", footer="what ran", rank=12),
     Command("timeline.ranks", "ampersand", "&", "Choose ranks whose lanes are shown together, on one clock", "Timeline",
             "ranks", "timeline"),
     Command("timeline.fold", "space", "Space", "Expand or collapse the lane", "Timeline", "fold", "lanes",
@@ -348,5 +342,5 @@ def find_tab(name: str) -> str:
         return tabs.BY_KEY[name]
     found = [tab for tab in tabs.NAMES if tab.startswith(name.lower())]
     if len(found) != 1:
-        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs.NAMES)}")
+        raise UsageError(f"no tab {name!r}; {instead(name, tabs.NAMES)}")
     return found[0]

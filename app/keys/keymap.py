@@ -6,9 +6,10 @@ import string
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+
+from tracetui.parsers.errors import near
 
 UNBOUND = "no key"
 """The key of a command without keys: no terminal sends it."""
@@ -129,6 +130,14 @@ class Remapped:
     """Requests that could not be met, and commands that lost a key, one line each."""
 
 
+JOINED = {
+    "overview.picture": "overview.chart",
+    "timeline.picture": "timeline.chart",
+    "timeline.previous_hit": "timeline.previous_same",
+}
+"""Actions that another one does too, as a user's settings may name them."""
+
+
 def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> Remapped:
     """Gives commands the keys that the user asked for.
 
@@ -143,10 +152,11 @@ def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> R
     known = {command.id: command for command in defaults}
     keys = {command.id: tuple(key for key in command.keys.split(",") if key) for command in defaults}
     asked: dict[str, tuple[str, ...]] = {}
-    for id, written in wishes.items():
+    for told, written in wishes.items():
+        id = JOINED.get(told, told)
         if id not in known:
-            near = get_close_matches(id, known, 1)
-            problems.append(f"keys: there is no action {id}" + (f"; did you mean {near[0]}?" if near else ""))
+            found = near(id, known)
+            problems.append(f"keys: there is no action {id}" + (f"; did you mean {found}?" if found else ""))
             continue
         wanted: list[str] = []
         for text in written:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracetui.analysis.base.number_format import format_us
-from tracetui.app.text.fitting import bar, cell_width, fit, pad, printable, wrapped
+from tracetui.app.text.fitting import bar, cell_width, fit, fit_apart, pad, printable, wrapped
 
 WIDTH = 80
 GAP = "  "
@@ -72,6 +72,11 @@ class Layout:
         """
         rows = [[self.text(cell) for cell in row] for row in ([column.title for column in columns], *cells)]
         widths = _widths(columns, rows)
+        for n, (column, width) in enumerate(zip(columns, widths, strict=True)):
+            if column.share and not column.keep_end and any(cell_width(row[n]) > width for row in rows):
+                cut = fit_apart(dict.fromkeys(row[n] for row in rows), width, ascii=self.ascii)
+                for row in rows:
+                    row[n] = cut[row[n]]
         lines = []
         for row, mark in zip(rows, ("", *(marks or [""] * len(cells))), strict=True):
             parts = [

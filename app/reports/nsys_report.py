@@ -13,6 +13,7 @@ from tracetui.analysis.nsys.stats import REPORTS, known_name, nsys_report
 from tracetui.app.text.escaping import cell
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.fitting import cell_width, fit, pad, printable
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
     for name in (part.strip() for entry in names for part in entry.split(",")):
         current = known_name(name)
         if current is None:
-            raise UsageError(f"no report of nsys named {name!r}; there are {', '.join(REPORTS)}")
+            raise UsageError(f"no report of nsys named {name!r}; {instead(name, REPORTS)}")
         found.append(current)
     return tuple(found)
 

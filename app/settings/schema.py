@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from tracetui.analysis.findings.config import find, read_toml, user_file
 from tracetui.app.settings import state
+from tracetui.parsers.errors import instead
 
 Form = Literal["flag", "auto", "choice", "count", "name"]
 """``auto`` is true, false or "auto"; ``count`` a whole number; ``name`` a text that is checked where it is used."""
@@ -230,15 +231,8 @@ def _of_file(file: Path) -> _Layer:
             else:
                 layer.refuse(key, value, "a table")
         elif key not in RULES:
-            layer.problems.append(f"{file}: there is no setting {key}{_near(key, [*OPTIONS, *TABLES, *RULES])}")
+            layer.problems.append(f"{file}: there is no setting {key}; {instead(key, [*OPTIONS, *TABLES, *RULES])}")
     return layer
-
-
-def _near(key: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, known, 1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
 
 
 def _fits(option: Option, value: object) -> bool:

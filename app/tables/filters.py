@@ -20,11 +20,13 @@ _COMPARISON = re.compile(
 _TIMES = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _KINDS_OF_TIME: tuple[Kind, ...] = ("time", "delta")
+_REGEX = re.compile(r"[.\])][*+?]|\\[a-z]|^\^|\$$")
+"""What no name holds, so that its writer meant a regular expression."""
 FILTER_HELP = (
     ("scan", "rows with this text, in any case; several words must all occur"),
     ("conv|scan", "rows with one of these texts"),
     ('"two words"', "a text with its spaces"),
-    ("/conv.*d/", "a regular expression"),
+    ("/conv.*d/", "a regular expression; a word with .* \\d ^ or $ is one too"),
     ("!copy", "rows without it; !conv|scan and !/regex/ too"),
     (">100us  <2ms", "the table's time: ns us ms s"),
     (">5%  <0.1%", "the table's share"),
@@ -107,6 +109,8 @@ def parse(text: str) -> Filter:
             comparison = None if negated else _COMPARISON.fullmatch(word)
             if comparison:
                 comparisons.append(_comparison(comparison))
+            elif _REGEX.search(word):
+                matches.append(_regex(word.rstrip("|"), negated=negated))
             elif "|" in word and (texts := list(filter(None, word.split("|")))):  # "a|" is still being typed
                 several = len(texts) > 1
                 pattern = "|".join(map(re.escape, texts)) if several else texts[0]

@@ -109,7 +109,7 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
             text += f" at {format_ns(peak.time - picture.window[0], ascii=ascii)}"
         parts.append(text)
     if picture.fragmentation is not None:
-        parts.append(f"fragmentation then {format_percent(picture.fragmentation)}")
+        parts.append(f"fragmentation then {format_percent(picture.fragmentation)} of what is free")
     parts += _others(picture)
     if end.allocated_bytes is not None:
         text = f"end {format_bytes(end.allocated_bytes)} allocated"

@@ -288,13 +288,14 @@ def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
     for one, (kind, many, mean, percent, particular) in zip(kinds.kinds, rows, strict=True):
         room = max(writer.width - 32 - wide, 8)
         words = particular_words(kind, particular) if one.served is None else _served(one.served, room)
-        told = fitting.printable(words, ascii=writer.ascii)
+        about = fitting.printable(words, ascii=writer.ascii)
         times = f"{many:>6,} {writer.own('×')} {writer.time(mean):>9}"
         line = Text(f"  {kind:<{wide}}{times} {format_percent(percent):>8}  ")
-        lines.append(line.append(fitting.fit(told, room, ascii=writer.ascii)))
+        lines.append(line.append(fitting.fit(about, room, ascii=writer.ascii)))
         if one.served is not None and one.served.curve:
             sizes = ", ".join(_size(writer, point) for point in one.served.curve)
-            lines += writer.muted(f"  by {one.served.curve[0].by} (tokens/s)  {sizes}", writer.width)
+            told = writer.muted(f"by {one.served.curve[0].by} (tokens/s)  {sizes}", writer.width - 2)
+            lines += [Text("  ") + line for line in told]
     return lines
 
 

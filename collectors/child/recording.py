@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import sys
 import time
 import uuid
@@ -115,6 +116,9 @@ class recording:  # noqa: N801  as open() and profile() are spelled
         self._write("finished" if why is None else "failed", why)
         self._recorder = None
         self._partial.rename(self._final)
+        clean = recorder.measured()["clean_step_ns"]
+        step = f"; a step without a profiler takes {statistics.median(clean) / 1e6:.4g} ms" if clean else ""
+        print(f"tracetui: {why or 'recorded'}{step}: tracetui {self._final}", file=sys.stderr)  # in a trainer's log
 
     def _write(self, status: str, why: str | None) -> None:
         """Writes run.json (`parsers.runs.manifest`), whole or not at all."""

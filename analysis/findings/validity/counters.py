@@ -88,7 +88,7 @@ def _only_moves(facts: Facts) -> Finding | Abstention | None:
 @looks_for(V28)
 def stopped(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if facts.trace.info.kind != "ncu":
-        return Abstention("a report of Nsight Compute")
+        return Abstention("a report of Nsight Compute in view")
     if facts.manifest is None:
         return Abstention("the command of ncu: run.json of tracetui profile")
     limit = stopped_at(facts.trace, facts.manifest)
@@ -108,7 +108,7 @@ def stopped(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 @looks_for(V27)
 def mixed_precision(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if facts.trace.info.kind != "ncu":
-        return Abstention("a report of Nsight Compute")
+        return Abstention("a report of Nsight Compute in view")
     told = {name: ns for name, ns in matrix_time(facts.trace).items() if name is not None}
     whole = sum(told.values())
     shares = {name: 100 * ns / whole for name, ns in told.items()} if whole else {}

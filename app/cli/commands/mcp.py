@@ -25,6 +25,7 @@ from tracetui.app.cli.values import input_path
 from tracetui.app.reports.json_report import to_json
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -257,7 +258,7 @@ class Tools:
         if not sql:
             known = {each["name"]: each for each in json.loads(to_json(frames_json()))["frames"]}
             if frame and frame not in known:
-                raise UsageError(f"no frame named {frame!r}; there are {', '.join(known)}")
+                raise UsageError(f"no frame named {frame!r}; {instead(frame, known)}")
             names = [
                 {"name": name, "columns": " ".join(column["name"] for column in each["columns"])}
                 for name, each in known.items()
@@ -306,7 +307,7 @@ class Tools:
 
         unknown = [name for name in sections or () if name not in SECTIONS]
         if unknown:
-            raise UsageError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+            raise UsageError(f"no section named {unknown[0]!r}; {instead(unknown[0], SECTIONS)}")
         run, config, latest = self._run(path)
         asked = sections if sections is None else tuple(sections), limit
         found = latest.get(asked)

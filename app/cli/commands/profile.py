@@ -24,6 +24,7 @@ from tracetui.app.text.fitting import printable
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.request import TOOLS, Axis, Point, ProfileError, ProfileRequest, points, write_index
 from tracetui.models.options import ATTENTION, CACHES, COMPILE_MODES, DTYPES, OPTIMIZERS, PARALLEL
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -263,7 +264,7 @@ def request_of(options: Options, command: tuple[str, ...], typed: Sequence[str])
         )
     tools = TOOLS if options.tool == "all" else tuple(options.tool.split(","))
     if unknown := [tool for tool in tools if tool not in TOOLS]:
-        raise UsageError(f"no tool {unknown[0]!r}; there are {', '.join(TOOLS)} and all")
+        raise UsageError(f"no tool {unknown[0]!r}; {instead(unknown[0], (*TOOLS, 'all'))}")
     if command and options.tool == "all":
         tools = tuple(tool for tool in tools if tool != "memory")
     if command and "memory" in tools:

@@ -24,6 +24,7 @@ from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.child.changes import BY_NAME, CHANGES
 from tracetui.collectors.request import ProfileError
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -506,7 +507,7 @@ def request_of(
     check_program(program)
     for name in (*options.change, *options.join):
         if name not in BY_NAME:
-            raise UsageError(f"{name}: no such change; there are {', '.join(BY_NAME)}")
+            raise UsageError(f"{name}: no such change; {instead(name, BY_NAME)}")
     device = options.device or recorded[0] or _device()
     if (output := kept_in(options)) is not None and not options.dry_run:
         check_writable(output)

@@ -13,6 +13,7 @@ from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.options import ANY_RUN, FORCE, OUTPUT, SAMPLES, Common, Covered, Recordings, format_option
 from tracetui.app.cli.values import count
 from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +183,7 @@ def print_frames(names: Sequence[str], request: Request) -> int:
     names = [name for name in names if name in known or not Path(name).exists()]  # a recording's are those of all
     for name in names:
         if name not in known:
-            raise UsageError(f"no frame named {name!r}; there are {', '.join(known)}")
+            raise UsageError(f"no frame named {name!r}; {instead(name, known)}")
     chosen = [known[name] for name in names or known]
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json

@@ -24,6 +24,7 @@ from tracetui.app.cli.options import (
 from tracetui.app.cli.values import count, input_path, positive
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -173,7 +174,7 @@ def computed(paths: Sequence[Path], request: Request) -> tuple[bool, str]:
 
     for name in request.sections or ():
         if name not in SECTIONS:
-            raise UsageError(f"no section named {name!r}; there are {', '.join(SECTIONS)}")
+            raise UsageError(f"no section named {name!r}; {instead(name, SECTIONS)}")
     sections = request.sections
     if request.format == "csv":
         sections = sections or ("kernels",)
@@ -241,6 +242,8 @@ def _render(found: Report, request: Request, paths: Sequence[Path]) -> str:
         kinds = dict.fromkeys(trace.source.kind for trace in found.run.traces)
         if len(kinds) > 1:
             print(f"tracetui: rows of one tool; --source picks it: {', '.join(kinds)}", file=sys.stderr)
+        if found.run.other_runs:
+            print(f"tracetui: rows of one run of this folder: {found.run.path}", file=sys.stderr)
         return report_csv(found, (request.sections or ("kernels",))[0])
     from tracetui.app.reports.content.run import run_parts
 
@@ -365,7 +368,7 @@ def print_picture(paths: Sequence[Path], request: Request) -> int:
     if len(names) > 1:
         raise UsageError(f"{request.format} is one picture; pick it with --section NAME")
     if names[0] not in known:
-        raise UsageError(f"no picture named {names[0]!r}; there are {', '.join(known)}")
+        raise UsageError(f"no picture named {names[0]!r}; {instead(names[0], known)}")
     check_png(request)
     headless.check_output(request, paths)
     if (folder := summaries_in(paths)) is not None:

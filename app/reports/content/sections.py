@@ -685,7 +685,7 @@ def sentences(found: Memory, layout: Layout) -> list[str]:
         known = "" if reserved is None else f", {format_bytes(reserved)} reserved"
         at = f", at {layout.time(found.peak_time_us)}" if found.peak_time_us is not None else ""
         free = found.peak_fragmentation_percent
-        split = "" if free is None else f"; fragmentation {format_percent(free)}"
+        split = "" if free is None else f"; fragmentation {format_percent(free)} of what is free"
         lines.append(f"{where} memory peak: {allocated} allocated{known}{at}{split}.")
     if (held := found.segments) is not None:
         text = (

@@ -89,7 +89,8 @@ def first_findings(part: FindingList, found: Judged, layout: Layout, level: int)
         about = "".join(element("p", said(layout.text(text))) for text in texts if text not in in_head)
         folded = f"<details><summary>{head}</summary>{about}</details>" if about else head
         lines.append(element("section", folded, class_=f"finding {row.severity}"))
-    summary = f"<summary>All {len(found.findings)}, and what they rest on</summary>"
+    every = f"All {len(found.findings)}, and what they rest on" if found.findings else "None; what could not be judged"
+    summary = f"<summary>{every}</summary>"
     return [*lines, f"<details>{summary}", *findings(found, part.base, layout, level), "</details>"]
 
 
@@ -145,6 +146,8 @@ class _Page:
     """(level, id, text) of each heading below the title."""
     level: int = 1
     """Of the last title, below which the headings of tables stand."""
+    findings_at: int | None = None
+    """Where the findings in brief begin, until the first picture below them is put there, into the first screen."""
 
     def add(self, part: Part) -> None:
         """Appends a part."""
@@ -155,6 +158,7 @@ class _Page:
             self.body.append(f'<dl class="facts">{rows}</dl>' if rows else "")
         elif isinstance(part, FindingList):
             if part.judged is not None:
+                self.findings_at = len(self.body) if part.brief else None
                 self._heading(findings_heading(part.judged))
                 level = min(self.level + 2, 6)
                 if part.brief:
@@ -170,7 +174,7 @@ class _Page:
             self._block(part)
 
     def _title(self, part: Title) -> None:
-        self.level = min(part.level, 3)
+        self.level, self.findings_at = min(part.level, 3), None
         if part.level == 1:
             self.title = part.text
             self.body.append(element("h1", self._said(part.text)))
@@ -206,6 +210,8 @@ class _Page:
     def _block(self, block: Block) -> None:
         self.body += [element("p", self._said(text)) for text in block.before]
         picture, first = self._picture(block.chart), block.chart_first or block.drawn_first
+        if picture and self.findings_at is not None:
+            self.body[self.findings_at : self.findings_at], picture, self.findings_at = picture, [], None
         if block.cells:
             heading = self._heading(self.layout.heading(block.heading, block.base, rows_shown(block), block.whole))
             self.body += [element("p", self._said(block.note), class_="note")] if block.note else []

@@ -103,7 +103,10 @@ def note_text(page: Page, comment: str, room: int, *, ascii: bool) -> str:
     if not comment:
         shown = fit_parts(note, room, ascii=ascii)
         if page.total and (cell_width(shown) > room or page.total not in shown):
-            return page.total if cell_width(page.total) <= room else ""
+            # the total goes first where the base is long, and stays when nothing else fits
+            shown = fit_parts(f"{page.total}{PARTS}{note}", room, ascii=ascii)
+            whole = shown if cell_width(shown) <= room else page.total
+            return whole if cell_width(whole) <= room else ""
         return shown
     parts = note.split(PARTS)
     kept = note

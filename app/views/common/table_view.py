@@ -344,6 +344,7 @@ class TableView(RowsView):
                 labels["table.detail"] = ""
             if self.detail.display and not self.KEEPS_DETAIL:
                 labels["go.back"] = "close"
+                labels["go.in"] = labels["go.in"].removesuffix("details")
             elif len(self._stack) > 1 and not state.filter:  # the filter's own line says that Esc clears it
                 labels["go.back"] = "back"
             elif self.host.came_from_finding:

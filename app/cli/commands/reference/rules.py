@@ -15,6 +15,7 @@ from tracetui.app.cli.command import option
 from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.parsers.errors import instead
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
@@ -87,7 +88,7 @@ def run(options: Options) -> int:
     if id is not None:
         rules = [rule for rule in rules if rule.id.lower() == id.lower()]
         if not rules:
-            raise UsageError(f"no rule {id!r}; there are {', '.join(all_rules())}")
+            raise UsageError(f"no rule {id!r}; {instead(id, all_rules())}")
     rules.sort(key=_place)
     if options.format == "json":
         print(json.dumps({"schema": SCHEMA, "rules": [as_json(rule, config) for rule in rules]}, indent=1))
