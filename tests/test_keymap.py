@@ -78,12 +78,6 @@ def test_two_wishes_for_one_key_and_a_swap() -> None:
     assert (keys_of(swapped, "sort.reverse"), keys_of(swapped, "table.columns")) == ("c", "r")
 
 
-def test_a_key_under_an_action_s_old_name_is_one_of_what_does_it_now() -> None:
-    remapped = remap(commands.DEFAULTS, {"timeline.picture": ["F6"]})
-    assert not any("no action" in line for line in remapped.problems)
-    assert keys_of(remapped, "timeline.chart") == "f6"
-
-
 def test_wishes_that_can_not_be_met() -> None:
     found = remap(commands.DEFAULTS, {"table.fliter": ["f"], "sort.reverse": ["nope"], "app.quit": [], "copy.row": []})
     assert "keys: there is no action table.fliter; did you mean table.filter?" in found.problems

@@ -117,9 +117,9 @@ def test_lanes_of_a_step_are_made_of_few_threads_and_streams(tmp_path: Path, mon
     made: list[tuple[int, int]] = []
     lanes = step_lanes.lanes
 
-    def counted(part: Trace, idle: pl.DataFrame) -> Any:
+    def counted(part: Trace, *given: Any) -> Any:
         made.append((part.host["thread"].n_unique(), part.device["stream"].n_unique()))
-        return lanes(part, idle)
+        return lanes(part, *given)
 
     monkeypatch.setattr(step_lanes, "lanes", counted)
     few = step_lanes.step_lanes(trace, 0, 6_000_000, 50)

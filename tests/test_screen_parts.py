@@ -241,5 +241,5 @@ def test_there_is_no_view_of_another_name() -> None:
 
 
 def test_what_has_no_table_can_be_saved_as_a_picture() -> None:
-    pictures = {command.where for command in commands.DEFAULTS if command.action == "app.save_chart"}
+    pictures = {command.where for command in commands.DEFAULTS if command.action == "app.picture"}
     assert pictures == set(tabs.NAMES) - tabs.TABLES

@@ -12,7 +12,6 @@ from tracetui.app.keys.keymap import UNBOUND, Command, Remapped, remap
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.tabs import TABLES, TABS
 from tracetui.app.text.exit_codes import UsageError
-from tracetui.parsers.errors import instead
 
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
@@ -123,8 +122,14 @@ _DECLARED: tuple[Command, ...] = (
     Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
             "save_picture", "view", rank=46, line="save as"),
     *(
-        Command(f"{where}.chart", "P,e", "P e", "Save this view as a picture for a slide: .svg", "Copy and save",
+        Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg", "Copy and save",
                 "app.save_chart", where, line="save as")
+        for where in tabs.NAMES
+        if where not in TABLES
+    ),
+    *(
+        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg", "Copy and save", "app.picture",
+                where, line="save as")
         for where in tabs.NAMES
         if where not in TABLES
     ),
@@ -152,6 +157,8 @@ _DECLARED: tuple[Command, ...] = (
             "Timeline", "same(1)", "timeline", footer="same name", rank=22),
     Command("timeline.previous_same", "N", "N", "Previous hit, or event of the same name", "Timeline",
             "same(-1)", "timeline"),
+    Command("timeline.previous_hit", "", "", "Previous hit of the search, while there is one", "Timeline", "hit(-1)",
+            "timeline", palette=False),
     Command("timeline.arrows", "semicolon", ";", "Show or hide the arrows of the selected event", "Timeline", "arrows",
             "lanes"),
     Command("timeline.follow", "f", "f", "Go from GPU work to its launch, and from a call to the work it launched",
@@ -342,5 +349,7 @@ def find_tab(name: str) -> str:
         return tabs.BY_KEY[name]
     found = [tab for tab in tabs.NAMES if tab.startswith(name.lower())]
     if len(found) != 1:
+        from tracetui.parsers.errors import instead
+
         raise UsageError(f"no tab {name!r}; {instead(name, tabs.NAMES)}")
     return found[0]

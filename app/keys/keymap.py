@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
-from tracetui.parsers.errors import near
-
 UNBOUND = "no key"
 """The key of a command without keys: no terminal sends it."""
 
@@ -130,14 +128,6 @@ class Remapped:
     """Requests that could not be met, and commands that lost a key, one line each."""
 
 
-JOINED = {
-    "overview.picture": "overview.chart",
-    "timeline.picture": "timeline.chart",
-    "timeline.previous_hit": "timeline.previous_same",
-}
-"""Actions that another one does too, as a user's settings may name them."""
-
-
 def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> Remapped:
     """Gives commands the keys that the user asked for.
 
@@ -152,9 +142,10 @@ def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> R
     known = {command.id: command for command in defaults}
     keys = {command.id: tuple(key for key in command.keys.split(",") if key) for command in defaults}
     asked: dict[str, tuple[str, ...]] = {}
-    for told, written in wishes.items():
-        id = JOINED.get(told, told)
+    for id, written in wishes.items():
         if id not in known:
+            from tracetui.parsers.errors import near
+
             found = near(id, known)
             problems.append(f"keys: there is no action {id}" + (f"; did you mean {found}?" if found else ""))
             continue

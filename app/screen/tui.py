@@ -414,12 +414,20 @@ class TracetuiApp(App[None]):
 
     # --- keys: files
 
+    def action_picture(self) -> None:
+        """Asks where to save the screen as an SVG, if there is no table to save in another form."""
+        if self.tab not in tabs.TABLES:
+            self._save_picture(of_chart=False)
+
     def action_save_chart(self) -> None:
         """Asks where to save the view's chart as an SVG; where it has none, the screen."""
+        self._save_picture(of_chart=True)
+
+    def _save_picture(self, *, of_chart: bool) -> None:
         if self.view is not None:
             from tracetui.app.views.common.rows import ask_for_picture
 
-            ask_for_picture(self.view, lambda: self.export_screenshot(title=self.TITLE))
+            ask_for_picture(self.view, lambda: self.export_screenshot(title=self.TITLE), of_chart=of_chart)
 
     def action_edit_source(self) -> None:
         """Opens the line under the cursor in the user's editor, which has the terminal until it ends."""

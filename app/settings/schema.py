@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from tracetui.analysis.findings.config import find, read_toml, user_file
 from tracetui.app.settings import state
-from tracetui.parsers.errors import instead
 
 Form = Literal["flag", "auto", "choice", "count", "name"]
 """``auto`` is true, false or "auto"; ``count`` a whole number; ``name`` a text that is checked where it is used."""
@@ -231,6 +230,8 @@ def _of_file(file: Path) -> _Layer:
             else:
                 layer.refuse(key, value, "a table")
         elif key not in RULES:
+            from tracetui.parsers.errors import instead
+
             layer.problems.append(f"{file}: there is no setting {key}; {instead(key, [*OPTIONS, *TABLES, *RULES])}")
     return layer
 

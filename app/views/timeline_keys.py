@@ -107,7 +107,7 @@ class LanesView(View):
         """To the next or the previous hit of the search; without one, event of the same name in the lane."""
         built, place = self._built, self.picture.selected
         if self._hits is not None:
-            self._to_hit(self._hits, step)
+            self.action_hit(step)
             return
         if built is None or place is None:
             return
@@ -117,9 +117,11 @@ class LanesView(View):
         else:
             self.picture.select(target)
 
-    def _to_hit(self, hits: Hits, step: int) -> None:
+    def action_hit(self, step: int) -> None:
         """To the next or the previous hit of the search, in any lane; from the last to the first."""
-        picture = self.picture
+        hits, picture = self._hits, self.picture
+        if hits is None:
+            return
         hit = hits.next(picture.time, picture.selected, step)
         if hit is not None:
             time = picture.time
@@ -131,6 +133,10 @@ class LanesView(View):
         """Forgets what was searched for; returns whether there was something."""
         was, self._hits = self._hits is not None, None
         return was
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """N has its own meaning while there are hits."""
+        return self._hits is not None if action == "hit" else super().check_action(action, parameters)
 
     @property
     def searched(self) -> str:

@@ -387,6 +387,7 @@ S39 = Rule(
     "S39",
     "The program's own work in each step",
     needs=("timeline",),
+    rests_on=("shares",),
     thresholds={"share_percent": chosen(20, "%", "of the sampled steps, in one function")},
     advice="Do it once before the steps, in one call for the whole batch, or in a loader's workers, one step ahead.",
     compared="{share_percent} of the sampled steps or more",

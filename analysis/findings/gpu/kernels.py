@@ -305,7 +305,8 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         at_roof = attained(facts).get(first["name"])
         found = stake(facts, [first["name"]], min(at_roof[0] / 100, 1.0) if at_roof else 0.0)
         healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
-        known = at_roof is not None and not healthy
+        # without a roof nothing is known of a gain, but that it is small
+        known = not healthy and (at_roof is not None or found.severity == "info")
         attains = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ", its roof is not known"
         proof = Query("kernels", row=first["name"])
         return replace(found, claimed=found.claimed and known).finding(

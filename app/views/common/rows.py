@@ -374,33 +374,36 @@ def file_name(view: View, what: str, suffix: str) -> str:
     return f"{fitting.printable(view.session.runs['a'].name)}-{what}{suffix}".replace("/", "_")
 
 
-def ask_for_picture(view: View, screen: Callable[[], str]) -> None:
-    """Asks where to save as SVG the chart of a view that has no table, or what the terminal shows if it has no chart.
-
-    It is drawn beside the screen's thread, since the lanes of millions of events take a moment.
+def ask_for_picture(view: View, screen: Callable[[], str], *, of_chart: bool) -> None:
+    """Asks where to save a view that has no table as SVG.
 
     Args:
         view: the view in view.
         screen: what the terminal shows, as SVG.
+        of_chart: of the view's chart, if it has one; drawn beside the screen's thread, since the lanes of millions of
+            events take a moment.
     """
     session = view.session.frozen()
 
-    def save(path: Path, force: bool) -> str:
+    def save(path: Path, force: bool, draw: Callable[[], str] = screen) -> str:
         if path.suffix.lower() != ".svg":
             return "The suffix says the form: a picture of this view is .svg"
-        chart = view.chart()
-        drawn = view.app.call_from_thread(screen) if chart is None else as_slide(session, view.TAB, "", chart)
-        svg = without_fonts(drawn)
+        svg = without_fonts(draw())
         return write_file(view, path, lambda part: part.write_text(svg, encoding="utf-8", newline=""), force=force)
 
-    def start(path: Path, force: bool) -> None:
+    def draw_chart() -> str:
+        chart = view.chart()
+        return view.app.call_from_thread(screen) if chart is None else as_slide(session, view.TAB, "", chart)
+
+    def save_chart(path: Path, force: bool) -> None:
         def work() -> None:
-            line = save(path, force)
+            line = save(path, force, draw_chart)
             view.app.call_from_thread(view.host.say, line)
 
         view.run_worker(work, thread=True, exclusive=True, group="picture")
 
-    ask_where(view, file_name(view, view.TAB, ".svg"), start)
+    name = file_name(view, view.TAB, ".svg")
+    ask_where(view, name, save_chart if of_chart else lambda path, force: view.host.say(save(path, force)))
     view.host.remark(".svg")
 
 
