@@ -115,7 +115,7 @@ def test_no_advice_on_a_kernel_while_the_host_is_the_limit() -> None:
     assert said["K12"].advice.startswith("Leave it until the GPU is what the step waits for")
     gpu = {found.id: found for found in find(Facts(run_of("nsys/gpu_metrics.sqlite.gz"))).found}
     assert gpu["K12"].advice.startswith("Work on this kernel alone")
-    assert gpu["K12"].severity == "warning"
+    assert gpu["K12"].severity == "info"
 
 
 # recording, what it waits for, and the growth for 1 ms more of the host, of the GPU

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, NoReturn
 from tracetui.app.cli.command import COMMANDS, RENAMED, TAKE_PROGRAMS, build_parser, chosen, declared, module_of
 from tracetui.app.cli.options import warn
 from tracetui.app.text.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
-from tracetui.parsers.errors import TraceError, near
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tracetui.app.settings.schema import Settings
 
@@ -65,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         option = words[0][:1] == "-"
         if Path(words[0]).exists() or os.sep in words[0] or (words[0] not in OWN if option else Path(words[0]).suffix):
             words = ["open", *words]
-        elif found := near(words[0], known):
+        elif found := _near(words[0], known):
             print(f"tracetui: error: {words[0]!r} is no command, and no file; did you mean {found}?", file=sys.stderr)
             return USAGE
     typed, words = chosen(words)
@@ -77,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments, left = parser.parse_known_args(words)
         if left and not (command == "query" and all(not word.startswith("-") for word in left)):
             flags = [flag[2:] for _, each in declared(module_of(command).Options) for flag in each.flags]
-            found = next(filter(None, (near(word[2:], flags) for word in left if word[:2] == "--")), "")
+            found = next(filter(None, (_near(word[2:], flags) for word in left if word[:2] == "--")), "")
             parser.error(f"unrecognized arguments: {' '.join(left)}" + (f"; did you mean --{found}?" if found else ""))
     except SystemExit as stop:  # argparse has printed the help or what is wrong
         return stop.code if isinstance(stop.code, int) else USAGE
@@ -174,7 +173,15 @@ def explain(error: Exception) -> int:
     return code
 
 
+def _near(word: str, known: Iterable[str]) -> str:
+    from tracetui.parsers.errors import near
+
+    return near(word, known)
+
+
 def _unreadable(error: Exception) -> str:
+    from tracetui.parsers.errors import TraceError
+
     if isinstance(error, TraceError):
         return str(error)
     if isinstance(error, FileNotFoundError) and not error.filename:

@@ -298,6 +298,9 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
     def part(frame: Frame, in_module: bool) -> float:
         return 1.0 if model is not None else parts.get(_recorded(functions, frame), _UNKNOWN)[in_module]
 
+    within = of_kinds(host["kind"], "operator", "module")
+    begun, lasting = host["start"].to_numpy()[within], host["duration"].to_numpy()[within]
+    inside = intervals.union(begun, begun + lasting)
     for lines in host_lines.own_work(of, part):
         known = of.spent(lines.total())
         percent, ns = (float(known[name] or 0.0) for name in ("percent", "step_ns"))
@@ -323,6 +326,7 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
         )
         bound = gain.Gain(ns, percent, "at most all of it", 0.0, 0.0, host=when)
         if model is not None:
+            bound = replace(bound, host=intervals.subtract(when, inside))
             left = max(facts.page_step.ns - model.host_free_ns, 0.0)
             bound = gain.limited(bound, left, facts.page_step.ns, f"the GPU alone takes {words.ns(model.host_free_ns)}")
         finding = bound.finding(
