@@ -202,6 +202,11 @@ def test_the_first_page_says_what_is_left_of_a_gain(tmp_path: Path) -> None:
         "Gains at most 300.0 µs (30.0 %); after those above at most 100.0 µs",
         "Gains at most 300.0 µs (30.0 %); after those above ≤ 100.0 µs",
     ]
+    # in ASCII, whose sign is wider, too
+    assert (
+        details(row, width=61, named=named, ascii=True)[-1]
+        == "Gains at most 300.0 us (30.0 %); after those <= 100.0 us"
+    )
     # those above took away what hid it
     assert in_turn(finding_row(replace(bound, after_ns=400e3))) == "more after those above, at most 400.0 µs"
 

@@ -247,3 +247,19 @@ async def test_gaps_are_grouped_by_cause_on_the_screen() -> None:
         assert format_ns(longest) in screen_text(app)
         await press(pilot, "escape", "b")
         assert "Longest gaps" in screen_text(app)
+
+
+async def test_a_row_of_several_small_places_has_their_time_and_opens() -> None:
+    async with opened(VIM, size=(100, 30), tab="host") as (app, pilot):
+        await press(pilot, "H")
+        table = app.view.table  # type: ignore[attr-defined]
+        for _ in range(table.height_of_view):
+            if not table.on_group:
+                await press(pilot, "down")
+        assert table.current["duration_ns"] > 0
+        assert re.fullmatch(r"… \d+ more below 0.5 %", table.current["host"])
+        await press(pilot, "t")
+        assert "This row is of several places" in screen_text(app)
+        shown = table.height_of_view
+        await press(pilot, "enter")
+        assert (app.shell.tab, table.height_of_view > shown) == ("host", True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from shutil import copyfile
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
 from graph_files import Launch, capture, layer, names, replay, written
-from sample_runs import DATA, OUTSIDE
+from sample_runs import DATA, OUTSIDE, VIM_FP16
 
 from tracetui.app.cli import main as cli
 from tracetui.parsers import Trace, open_path
@@ -252,6 +253,9 @@ def test_profile_s_recording_of_the_capture_belongs_to_that_of_the_replays(tmp_p
     assert told(run.main) == launched(PIECES)
     other = open_path(tmp_path / "other", cache=False)
     assert other.main.replays is None
+    # a run of `profile` is called by its folder, which has nothing but its recordings
+    copyfile(VIM_FP16 / "run.json", tmp_path / "same" / "run.json")
+    assert open_path(tmp_path / "same", cache=False).name == "same"
 
 
 def test_replays_on_an_nvidia_gpu_have_their_operators_and_lines():

@@ -221,13 +221,17 @@ def test_a_server_s_iterations_within_the_profiler_s_steps_are_kinds(tmp_path):
 
 
 def test_in_little_room_whole_parts_are_left_out():
-    from tracetui.analysis.gpu.served import Served
+    from tracetui.analysis.gpu.served import Point, Served
     from tracetui.app.views.overview import _served
 
     one = Served(60.5, 5, 997, 63920, 8, 8, 520.5, 2047, ())
     assert _served(one, 60) == "2,047 tokens/s, batch 8, context 520.5, 60.5 % busy"
     assert _served(one, 40) == "2,047 tokens/s, batch 8, context 520.5"
     assert _served(one, 20) == "2,047 tokens/s"
+    # the rate of two sizes, of which one has none
+    curve = (Point("context", 513, 513, 1, 4e6, None), Point("context", 528, 528, 1, 4e6, 2047))
+    one = Served(60.5, 5, 997, 63920, 8, 8, 520.5, 2047, curve)
+    assert _served(one, 40) == "2,047 tokens/s without the last, batch 8"
 
 
 def test_ranges_that_a_program_calls_replay_are_no_phase():

@@ -305,6 +305,19 @@ async def test_the_users_file_beside_the_recording_is_heard(tmp_path):
         assert "silenced: as planned" in [row["by"] for row in rows(app)]
 
 
+async def test_only_enter_silences_not_an_arrow_key(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trace = linked(FP32, tmp_path / "trace.json.gz")
+    async with opened(trace, tab="findings") as (app, pilot):
+        await press(pilot, "x")
+        await write(pilot, "planned")
+        await press(pilot, "down")
+        assert not (tmp_path / ".tracetui.toml").exists()
+        assert "because planned" in screen_text(app)
+        await press(pilot, "enter")
+        assert '"planned"' in (tmp_path / ".tracetui.toml").read_text()
+
+
 async def test_a_trace_without_anything_says_so_and_breaks_nothing(tmp_path):
     empty = tmp_path / "empty.json"
     empty.write_text(json.dumps({"traceEvents": []}))

@@ -9,7 +9,7 @@ from textual.app import App
 
 from tests.tui_pilot import opened, press, screen_text, settle
 from tracetui.analysis.tables.table import Field
-from tracetui.app.widgets.tree_table import TreeTable, small_siblings, with_folded
+from tracetui.app.widgets.tree_table import Folded, TreeTable, small_siblings, with_folded
 
 
 async def test_launches_have_a_histogram() -> None:
@@ -96,6 +96,12 @@ def test_small_siblings_stand_behind_one_row() -> None:
     assert last["name"] == "… 7 more below 0.5 %"
     assert last["percent"] == pytest.approx(7 * 0.2)
     assert last["device_total_ns"] == 14
+
+
+def test_small_places_of_gaps_have_their_common_time() -> None:
+    frame = small_tree().rename({"name": "host", "device_total_ns": "duration_ns"})
+    last = with_folded(frame, [Folded(0, (10, 11, 12))]).row(-1, named=True)
+    assert (last["host"], last["duration_ns"]) == ("… 3 more below 0.5 %", 6)
 
 
 def test_a_few_small_siblings_are_not_hidden() -> None:

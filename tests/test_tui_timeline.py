@@ -93,6 +93,8 @@ async def test_goes_through_events_and_rows():
         assert kind(app) == "ranges"
         await press(pilot, "K", "up")
         assert kind(app) == "gpu ranges"
+        await press(pilot, "f")
+        assert "No call launches a range" in screen_text(app)
 
 
 async def test_same_name():

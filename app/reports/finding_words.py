@@ -204,7 +204,9 @@ def details(
         return [text for text in (at, row.advice) if text]
     last = " ".join(row.remarks[:1]) if row.doubted_by else ""
     if turn := in_turn(row, ascii=ascii):
-        said = (f"{gains}; {turn}", f"{gains}; {turn}".replace("above at most", "above <=" if ascii else "above ≤"))
+        at_most = "<=" if ascii else "≤"
+        forms = (turn, turn.replace("above at most", f"above {at_most}"), turn.replace("above at most", at_most))
+        said = [f"{gains}; {form}" for form in forms]
         fitting = next((text for text in said if width is None or len(text) <= width), "")
         gains, last = fitting or gains, last or ("" if fitting else turn)
     return [text for text in (at, gains, f"{last[:1].upper()}{last[1:]}") if text]

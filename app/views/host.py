@@ -457,7 +457,7 @@ class HostView(CountedView):
 
     def action_drill(self) -> None:
         """Opens what is inside the row, or shows a gap in the Timeline."""
-        if self.state is not None and self.state.page.id in (GAPS.id, GAP_CAUSES.id):
+        if self.state is not None and self.state.page.id in (GAPS.id, GAP_CAUSES.id) and not self.table.on_group:
             self.action_timeline()
         else:
             super().action_drill()

@@ -378,7 +378,8 @@ def _allocation_page(sel: Selection, frame: pl.DataFrame, title: str) -> Page:
     )
     callers = ("operator", "module") if sel.trace.info.kind == "memory_snapshot" else ("stack", "stream")
     columns = tuple(column for column in ALLOCATIONS.columns if column.name not in callers)
-    return Page.of(ALLOCATIONS, frame, title=title, columns=columns, note="what is not given back has no lifetime")
+    note = "those kept have no lifetime" if frame["life_ns"].null_count() else ""
+    return Page.of(ALLOCATIONS, frame, title=title, columns=columns, note=note)
 
 
 def _block_page(sel: Selection, row: Mapping[str, Any]) -> Page:

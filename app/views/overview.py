@@ -293,23 +293,26 @@ def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
         line = Text(f"  {kind:<{wide}}{times} {format_percent(percent):>8}  ")
         lines.append(line.append(fitting.fit(about, room, ascii=writer.ascii)))
         if one.served is not None and one.served.curve:
-            sizes = ", ".join(_size(writer, point) for point in one.served.curve)
+            rated = any(point.tokens_per_s is not None for point in one.served.curve)
+            sizes = ", ".join(_size(writer, point, rated) for point in one.served.curve)
             told = writer.muted(f"by {one.served.curve[0].by} (tokens/s)  {sizes}", writer.width - 2)
             lines += [Text("  ") + line for line in told]
     return lines
 
 
-def _size(writer: Writer, point: Point) -> str:
-    """The time of iterations of one size, and the tokens that they make."""
+def _size(writer: Writer, point: Point, rated: bool) -> str:
+    """The time of iterations of one size, and the tokens that they make, which others of the phase are told of."""
     size = format_number(point.least) + (f"-{format_number(point.most)}" if point.most > point.least else "")
-    rate = "" if point.tokens_per_s is None else f" ({format_number(point.tokens_per_s)})"
+    rate = f" ({'-' if point.tokens_per_s is None else format_number(point.tokens_per_s)})" if rated else ""
     return f"{size}: {writer.time(point.mean_ns)}{rate}".replace(" ", TIED)
 
 
 def _served(one: Served, room: int) -> str:
     """What is told of a phase of an inference server, as much as there is room for: no mean over several batches."""
     alike = not any(point.by == "batch" for point in one.curve)
-    told = (("", one.tokens_per_s if alike else None, " tokens/s"), ("batch ", one.batch if alike else None, ""),
+    # when the last iteration's time is over is not known; where it is alone of its size, that is no detail
+    rate = " tokens/s without the last" if any(point.tokens_per_s is None for point in one.curve) else " tokens/s"
+    told = (("", one.tokens_per_s if alike else None, rate), ("batch ", one.batch if alike else None, ""),
             ("context ", one.context, ""))  # fmt: skip
     words = [f"{before}{format_number(value)}{after}" for before, value, after in told if value is not None]
     words += [] if one.busy_percent is None else [f"{format_percent(one.busy_percent)} busy"]

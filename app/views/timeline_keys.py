@@ -157,6 +157,8 @@ class LanesView(View):
         target = None if follow is None else follow(place)
         if target is not None:
             self.go(target)
+        elif source == "device" and _is_range(built, place):
+            self.host.say("No call launches a range: it stands around the GPU work below it")
         elif source == "device":
             self.host.say("The call that launched this is not in the trace")
         else:
@@ -259,3 +261,9 @@ class LanesView(View):
         else:
             self.picture.go_to_time(mark.time)
         self.host.say(f"Bookmark {number + 1} of {len(self.picture.bookmarks)}")
+
+
+def _is_range(built: Timeline | RanksTimeline, place: Place) -> bool:
+    """Whether an event of a GPU is a range, which stands around what was launched."""
+    one, there = built.local(place)
+    return one.kinds(one.lanes[there.lane].source, [one.event(there)])[0] == "annotation"

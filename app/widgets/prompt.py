@@ -89,9 +89,10 @@ class PromptInput(Input):
         self.post_message(Prompt.Cancelled())
 
     async def action_down(self) -> None:
-        """Brings the next of the earlier texts; where there are none to choose from, submits."""
+        """Brings the next of the earlier texts; where there are none to choose from, submits what writes no file."""
         prompt = self.query_ancestor(Prompt)
-        if not prompt.go_through(1):
+        writes = prompt.question is not None and SAVE_HINTS[0] in prompt.question.hints
+        if not prompt.go_through(1) and not writes:
             await self.action_submit()
 
     def action_up(self) -> None:

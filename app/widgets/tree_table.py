@@ -32,7 +32,7 @@ FEWEST = 3
 """The least number of siblings that get a common row."""
 _NUMBER = re.compile(r"(?<![^\W_])(\d{1,18})(?![^\W_])")
 """A number that stands by itself: in ``Block_3`` and ``blocks.3``, not in ``conv1``; longer ones are none."""
-_NAMES = ("name", "label", "short_name")
+_NAMES = ("name", "label", "short_name", "host", "short_host")
 _TIMES = ("delta_ns", "device_total_ns", "host_total_ns")
 """What a row is about, the first of these that is not 0."""
 _CALLS = {"a_ns": "a_calls", "b_ns": "b_calls"}
@@ -41,7 +41,7 @@ _WHOLE = ("percent", "calls", "a_calls", "b_calls")
 """Numbers that are of all calls where the others are of one."""
 _SUMMED = (
     *_WHOLE, "device_total_ns", "device_self_ns", "backward_device_ns", "device_meanwhile_ns", "host_total_ns",
-    "host_self_ns", "kernels", "gpu_ops", "operators", "a_ns", "b_ns",
+    "host_self_ns", "kernels", "gpu_ops", "operators", "a_ns", "b_ns", "duration_ns",
 )  # fmt: skip
 
 

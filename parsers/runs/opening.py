@@ -527,7 +527,7 @@ def _path_of(files: list[Candidate], parts: list[Candidate]) -> Path:
     launched = (folder / run_manifest.FILE).is_file()
     if not _in_one_folder(files) or (len(files) == 1 and not launched):
         return main
-    own = {candidate.path for candidate in parts}
+    own = {file.path for part in parts for file in (part, *part.captures)}
     return folder if all(path in own or not looks_like_trace(path) for path in files_below(folder, 1)) else main
 
 

@@ -464,6 +464,8 @@ class TableView(RowsView):
             self.app.call_later(self.host.show_in_timeline, "device", cast("int", row["row"]))
         elif state.page.id in _WITH_FRAME and cast("int", row["row"]) >= 0:
             self.app.call_later(self.host.show_in_timeline, str(row["frame"]), cast("int", row["row"]))
+        elif state.page.id in ("gaps", "gap_causes") and self.table.on_group:
+            self.host.say(f"This row is of several places: {commands.key('go.in')} shows them")
         elif state.page.id in ("gaps", "gap_causes"):
             start = cast("int", row["start"])
             lasting = cast("int", row.get("longest_ns", row["duration_ns"]))
