@@ -326,6 +326,9 @@ def test_the_first_optimizer_ends_the_steps_while_it_is_called(
 
     both = PROGRAM.replace("        hook(optimizer)", "        hook(optimizer)\n        hook(other)")
     assert told(both, 20) == "the program ended early, after 20 optimizer steps"
+    each = PROGRAM.replace("optimizer, other = ", "others = [Optimizer() for _ in range(300)]\noptimizer, other = ")
+    each = each.replace("        hook(optimizer)", "        for one in (optimizer, *others): hook(one)")
+    assert told(each, 20) == "the program ended early, after 20 optimizer steps"
     stages = PROGRAM.replace("hook(optimizer)", "hook(optimizer if number < 5 else other)")
     assert told(stages, 5 + script.MOST_OTHERS + 12) == "the program ended early, after 17 optimizer steps"
 

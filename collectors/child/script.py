@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .progress import Progress
 
 MOST_OTHERS = 100
-"""Calls of other optimizers after which the one whose calls ended the steps is taken to be done with."""
+"""Calls of another optimizer after which the one whose calls ended the steps is taken to be done with."""
 LEARNED_FROM = 8
 """Calls of outermost modules that are looked at: an encoder may come once, and its decoder for each token."""
 MOST_WATCHED = 256
@@ -268,7 +268,7 @@ class Recorder:
         self._watch: Watch | None = None
         self._repeated: str | None = None
         self._optimizer: Callable[[], Any] = lambda: None
-        self._others = 0
+        self._others: dict[int, int] = {}
         self._replayed: Any = None
         self._has_captured = False
         self._by_hand = False
@@ -314,11 +314,12 @@ class Recorder:
         if self._repeated is not None or self._replayed is not None:
             return
         ends = self._optimizer()
-        # one may have been for a stage that is over
-        self._others = 0 if optimizer is ends else self._others + 1
-        if ends is None or self._others > MOST_OTHERS:
-            self._optimizer, self._others, ends = weakref.ref(optimizer), 0, optimizer
+        # one may have been for a stage that is over; a parameter may have an optimizer of its own
+        others = self._others[id(optimizer)] = self._others.get(id(optimizer), 0) + 1
+        if ends is None or (optimizer is not ends and others > MOST_OTHERS):
+            self._optimizer, ends = weakref.ref(optimizer), optimizer
         if optimizer is ends:
+            self._others.clear()
             self._has_captured |= self._is_capturing()
             self._stepped()
 
