@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
     from tracetui.parsers.runs.samples import Frame
@@ -394,8 +395,8 @@ def _spare_parts(facts: Facts) -> dict[str, tuple[float, float, float]]:
 
 @looks_for(S30)
 def computed_twice(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    if facts.host_model is not None:
-        yield from filter(None, (_forward_again(facts, limits), _backward_again(facts, limits)))
+    if (model := facts.host_model) is not None:
+        yield from filter(None, (_forward_again(facts, model, limits), _backward_again(facts, limits)))
 
 
 def _backward_again(facts: Facts, limits: Limits) -> Finding | None:
@@ -449,7 +450,7 @@ def _backward_again(facts: Facts, limits: Limits) -> Finding | None:
     return dataclasses.replace(finding, where=tuple(where)) if where else finding
 
 
-def _forward_again(facts: Facts, limits: Limits) -> Finding | None:
+def _forward_again(facts: Facts, model: Model, limits: Limits) -> Finding | None:
     host = facts.trace.host
     parent, is_module = parents_of(host), of_kinds(host["kind"], "module")
     above, inside = np.append(parent, NONE), np.zeros(host.height, np.bool_)
@@ -464,8 +465,7 @@ def _forward_again(facts: Facts, limits: Limits) -> Finding | None:
     end = start + host["duration"].to_numpy()[outermost]
     own = intervals.union(start, end)
     most = intervals.union(*(np.concatenate(both) for both in zip(own, _checkpointing(facts), strict=True)))
-    bound = gain.of_calls(facts, *most, work)
-    bound = bound if facts.host_model is None else gain.of_the_step(bound, facts.host_model)
+    bound = gain.of_the_step(gain.of_calls(facts, *most, work), model)
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
     name = call_name(str(host["name"].gather(outermost).cast(pl.String).mode().sort()[0]))
