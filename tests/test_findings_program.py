@@ -207,6 +207,10 @@ def test_f6_takes_no_softmax_between_layers_for_attention(tmp_path: Path) -> Non
     found = finding("F6", _steps(*attention).facts(tmp_path))
     assert "1 chain per step" in found.title
     assert found.impact_ns == 250_000
+    assert "need_weights" not in found.advice
+    asked = _steps(*attention)
+    asked.host("python_function", "nn.Module: MultiheadAttention_0", 0, 1e6)
+    assert "need_weights=False" in finding("F6", asked.facts(tmp_path)).advice
 
 
 def test_f6_is_silent_about_an_executable_of_products_and_softmax(recording: Callable[[str], Trace]) -> None:

@@ -254,7 +254,8 @@ def for_attention(facts: Facts, attention: Attention) -> str:
             " torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]) says what it"
             " misses (dtype, mask, head size, need for weights)." + backends
         )
-    if facts.trace.host.filter(pl.col("kind") == "module")["name"].cast(pl.String).str.contains(_WEIGHED).any():
+    within = facts.launches.filter(pl.Series(attention.between))["module"].drop_nulls()
+    if facts.trace.host["name"].gather(within).cast(pl.String).str.contains(_WEIGHED).any():
         return (
             "nn.MultiheadAttention: pass need_weights=False where nobody reads the weights, so that it calls a fused"
             " kernel." + backends
