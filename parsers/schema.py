@@ -99,8 +99,8 @@ STEPS: dict[str, pl.DataType] = {
 }
 """One iteration a row, ordered by start."""
 
-SAYING = r"^c10d::(send|recv_|alltoall_base_)$|attention|attn"
-"""Names of operators whose values say more than shapes: the other rank, what each rank gets, whether it is causal."""
+SAYING = r"^c10d::(send|recv_|alltoall_base_)$|attention|attn|^aten::slice$"
+"""Names of operators whose values say more than shapes: the other rank, what each gets, a causal mask, how much of it."""
 
 HOST: dict[str, pl.DataType] = {
     "kind": HostKind,

@@ -23,7 +23,7 @@ from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Replays, Source, Trac
 if TYPE_CHECKING:
     from pathlib import Path
 
-PARSER_VERSION = 35
+PARSER_VERSION = 36
 """Raise this whenever a reader gives another result for the same file."""
 MIN_SOURCE_BYTES = 1 << 16
 """Smaller files are not cached, since parsing them is faster than finding their entry."""

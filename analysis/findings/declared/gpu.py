@@ -262,6 +262,31 @@ F24 = Rule(
     end.""",
 )
 
+F26 = Rule(
+    "F26",
+    "A large matrix that is only multiplied",
+    needs=("timeline", "gpu", "operators", "shapes"),
+    rests_on=("gpu", "shares"),
+    thresholds={
+        "share_percent": chosen(10, "%", "what the step would be shorter without it"),
+        "factor": chosen(4, "x", "its shorter side, of what its factors sum over"),
+    },
+    advice="Multiply what it is made of: the other order of a product, factors one by one, a look-up, one pass.",
+    source="associativity of the matrix product",
+    compared="{share_percent} of the step, for sides of {factor:g} times what its factors sum over or more",
+    several=True,
+    explanation="""
+    A matrix is written out that is larger than what it is made of, and all that reads it is a product.
+
+    Known are a product of two thin factors (attention without a softmax, an adapter merged into a weight), one-hot
+    rows, and a Jacobian (jacrev, jacfwd) that a vector is multiplied with. Between it and the product only scaling,
+    sums, conversions and views may come, by the shapes of the operators that the same thread calls; a softmax, a mask
+    or a product by element ends the search. Counted is the work that reads or writes it, backward too, and of the
+    products what the other order spares; where another matrix is added to it, the gradient of its size, which that
+    matrix does not need if it is not trained. What the small products take is not counted, so the gain is an upper
+    end.""",
+)
+
 F25 = Rule(
     "F25",
     "Indexing, resampling or sorting in one place",
@@ -272,14 +297,15 @@ F25 = Rule(
     source="PyTorch's documentation of these operators",
     compared="from {share_percent} of the step on",
     several=True,
-    part_of=("F21", "F22", "F23", "F24", "S30", "S34", "S35", "S37"),
+    part_of=("F21", "F22", "F23", "F24", "F26", "S30", "S34", "S35", "S37"),
     explanation="""
     One function of the program spends much of the step in operators that neither multiply nor are elementwise.
 
     Counted are indexing (index, gather, scatter, masks), resampling (upsample, grid_sample) and sorting (sort, topk,
     unique, cumsum), with the work of their gradients, by the function of the program that calls them. Such work can
     often be less, as it commutes with what is linear, or is of more rows than are needed; how much is not known, so the
-    gain is an upper end. A boolean mask as an index is told by its search (nonzero).""",
+    gain is an upper end. A boolean mask as an index is told by its search (nonzero). A sort counts where a slice of its
+    result follows: topk yields that. One that is read whole is needed.""",
 )
 
 F23 = Rule(

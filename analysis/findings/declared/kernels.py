@@ -86,6 +86,7 @@ K4 = Rule(
     },
     advice="Give each kernel more blocks: a larger batch, split-K for narrow products, smaller tiles; run independent"
     " kernels on several streams.",
+    part_of=("S12",),
     changes=(changes.LARGER_BATCH,),
     source="Nsight Compute's section LaunchStats (waves, tail effect)",
     compared="below one wave, or more than {loss_percent} lost in the last of fewer than {waves:g}; from"

@@ -283,9 +283,11 @@ MOVED = (
     (re.compile(r"^aten::_?(?:upsample|grid_sampler)\w*$"), "resampling",
      "Resample fewer numbers: what is linear in each position, such as a 1 × 1 convolution to fewer channels, may come"
      " first and yields the same; or resample once, in a smaller type, or by a smaller factor."),
-    (re.compile(r"^aten::(?:sort|argsort|topk|kthvalue|median|quantile|_?unique\w*|bincount|histc|cum\w+|searchsorted"
+    (re.compile(r"^aten::(?:topk|kthvalue|median|quantile|_?unique\w*|bincount|histc|cum\w+|searchsorted"
                 r"|multinomial)$"), "sorting",
      "Sort fewer numbers: cut candidates first, keep an order that stays from step to step, or take a threshold."),
+    (re.compile(r"^aten::(?:arg)?sort$"), "sorting",
+     "Take the largest alone: torch.topk yields what is used of it."),
 )  # fmt: skip
 """Operators that neither multiply nor fuse, what their work is called, and how there may be less of it."""
 MASKED = (
@@ -303,6 +305,10 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
     operators = host["name"].gather(launched["operator"]).cast(pl.String)
     kinds = {name: kind for name in operators.unique() for kind, (of, *_) in enumerate(MOVED) if of.match(name)}
     launched = launched.with_columns(name=operators, kind=operators.replace_strict(kinds, default=None)).drop_nulls()
+    in_order = launched["name"].str.contains("sort$")
+    launched = launched.filter(
+        ~in_order | launched["operator"].is_in(_sliced(facts, launched["operator"].filter(in_order)))
+    )
     if not launched.height:
         return
     at = around(facts.trace, row_ids(launched["operator"]))
@@ -332,6 +338,35 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
         )
 
 
+NEXT = 16
+"""Of the operators after a sort, so many are looked at for what reads its result."""
+
+
+def _sliced(facts: Facts, sorts: pl.Series) -> list[int]:
+    """Of these sorts, those of which the same thread next takes a slice that is smaller than the whole."""
+    host, found = facts.trace.host, list[int]()
+    if not sorts.len():
+        return found
+    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
+    rows, wanted = rows[np.lexsort((host["start"].to_numpy()[rows], lanes_of(host)[rows]))], set(sorts.to_list())
+    for sort, place in ((row, at) for at, row in enumerate(rows.tolist()) if row in wanted):
+        after = [row for row in rows[place + 1 : place + 1 + NEXT].tolist() if host["name"][row] == "aten::slice"]
+        given = next(iter(inputs_of(host["input_shapes"][sort])), [])
+        if any(_takes_less(given, host["input_shapes"][row], host["concrete_inputs"][row]) for row in after):
+            found.append(sort)
+    return found
+
+
+def _takes_less(given: list[int], shapes: str | None, values: str | None) -> bool:
+    """Whether a slice is of a tensor of this shape, and smaller."""
+    told = [int(value) for value in re.findall(r'"(-?\d+)"', values or "")]
+    if next(iter(inputs_of(shapes)), []) != given or len(told) < 3:
+        return False
+    size = given[told[0]]
+    begin, end = (max(at + size, 0) if at < 0 else min(at, size) for at in told[1:3])
+    return end - begin < size
+
+
 @looks_for(F24)
 def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     host, launched = facts.trace.host, facts.launches.filter(pl.col("operator").is_not_null())
@@ -345,10 +380,25 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
         for text, result in results.items()
         if result and prod(result) >= limits.factor * max(map(prod, given[text]))
     }
+    places = around(facts.trace, row_ids(launched["operator"]))
+    holds = np.where(places.frame >= 0, places.frame, places.module)
+    called = host["name"].gather(launched["operator"]).cast(pl.String)
+    sums = np.array([bool(_SUMS.match(name)) for name in called]) & ~places.backward
+
+    def read(size: int) -> Bools:
+        return np.array([text is not None and max(map(prod, given[text]), default=0) == size for text in texts])
+
+    def is_summed(text: str) -> bool:
+        """Whether the function that makes it also adds it up again, or takes the largest of it."""
+        makers = holds[(texts == text).fill_null(value=False).to_numpy()]
+        return bool((sums & read(prod(large[text])) & np.isin(holds, makers)).any())
+
+    # what only grows, such as a code added to each point, is read as it is
+    large = {text: result for text, result in large.items() if is_summed(text)}
     if not large:
         return None
     size = max(map(prod, large.values()))
-    of_size = [text is not None and (text in large or max(map(prod, given[text]), default=0) == size) for text in texts]
+    of_size = (read(size) | texts.is_in(list(large)).fill_null(value=False).to_numpy()).tolist()
     bound = gain.of_kernels(facts, launched["row"].to_numpy()[np.array(of_size)], fewer_launches=True)
     bound = replace(bound, least_ns=0.0, sure_percent=0.0)
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
@@ -365,6 +415,10 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
         advice="Distances of all pairs are a matrix product: x² + y² − 2xy (torch.cdist); weighted sums too (einsum)."
         " Else let torch.compile fuse it with what reduces it, or take it in blocks.",
     )
+
+
+_SUMS = re.compile(r"^aten::(?:sum|mean|prod|std|var|\w*norm|logsumexp|any|all|median|(?:arg|a)?(?:max|min))$")
+"""Operators whose result is smaller than what they read."""
 
 
 def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
