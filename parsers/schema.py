@@ -100,7 +100,7 @@ STEPS: dict[str, pl.DataType] = {
 """One iteration a row, ordered by start."""
 
 SAYING = r"^c10d::(send|recv_|alltoall_base_)$|attention|attn|^aten::slice$"
-"""Names of operators whose values say more than shapes: the other rank, what each gets, a causal mask, how much of it."""
+"""Names of operators whose values say more than shapes: the other rank, what each gets, a causal mask, a part."""
 
 HOST: dict[str, pl.DataType] = {
     "kind": HostKind,

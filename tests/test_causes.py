@@ -835,6 +835,63 @@ def test_a_large_result_of_small_operands_that_is_added_up_is_told(
     assert found.least_ns == 0
 
 
+def step_of(made: Made, operators: list[tuple[str, list[list[int]], list[str]]], now: float, step: int) -> float:
+    """Adds a step in which these operators run one after the other, each with a kernel; returns its end."""
+    begin, free = now, now + 15
+    for name, dims, values in operators:
+        told: dict[str, list[list[int]] | list[str]] = {"Input Dims": dims}
+        made.host("cpu_op", name, now, now + 20, **told | ({"Concrete Inputs": values} if values else {}))
+        made.launch("some_kernel", (now + 5, now + 10), (free, free + 100))
+        now, free = now + 25, free + 100
+    made.host("cuda_runtime", "cudaDeviceSynchronize", now, free)
+    made.host("python_function", "net.py(3): forward", begin, free + 1)
+    made.step(step, begin, free + 5)
+    return free + 5
+
+
+THIN, THICK = [4096, 64], [4096, 4096]
+
+
+@pytest.mark.parametrize(
+    ("operators", "told", "launches"),
+    [
+        ([("mm", THIN, THIN[::-1]), ("mul", THICK, []), ("mm", THICK, THIN)], "Multiply in the other order: 4,096", 1),
+        ([("mm", THIN, THIN[::-1]), ("add", THICK, THICK), ("mm", [512, 4096], THICK)], "one after the other", 2),
+        ([("one_hot", [512], []), ("scatter_", [512, 9000], []), ("mm", [512, 9000], [9000, 64])], "Look rows up", 2),
+        ([("mm", THIN, THIN[::-1]), ("_softmax", THICK, []), ("mm", THICK, THIN)], "", 0),
+        ([("mm", THIN, THIN[::-1]), ("mul", THICK, THICK), ("mm", THICK, THIN)], "", 0),
+        ([("mm", [4096, 2048], [2048, 4096]), ("mul", THICK, []), ("mm", THICK, THIN)], "", 0),
+    ],
+    ids=["order", "added", "one-hot", "softmax", "mask", "thick factors"],
+)
+def test_a_large_matrix_that_is_only_multiplied_is_told(
+    tmp_path: Path, operators: list[tuple[str, list[int], list[int]]], told: str, launches: int
+) -> None:
+    made, now = Made(), 0.0
+    for step in range(3):
+        called: list[tuple[str, list[list[int]], list[str]]] = [(f"aten::{name}", [*of], []) for name, *of in operators]
+        now = step_of(made, called, now, step)
+    facts = made.facts(tmp_path)
+    if not told:
+        assert silent("F26", facts)
+        return
+    found = finding("F26", facts)
+    assert told in found.title
+    assert found.work is not None
+    assert found.work.size == 3 * launches
+    assert found.least_ns == 0
+
+
+@pytest.mark.parametrize(("end", "told"), [("32", True), ("4096", False), ("-4000", True)])
+def test_a_sort_is_told_where_only_a_part_of_its_result_is_taken(tmp_path: Path, end: str, told: bool) -> None:
+    made, now, dims = Made(), 0.0, [64, 4096]
+    for step in range(3):
+        taken = ("aten::slice", [dims, [], [], [], []], ["", "1", "0", end, "1"])
+        now = step_of(made, [("aten::sort", [dims, [], []], []), taken], now, step)
+    facts = made.facts(tmp_path)
+    assert silent("F25", facts) if not told else "torch.topk" in finding("F25", facts).advice
+
+
 @pytest.mark.parametrize("single", [True, False])
 @pytest.mark.parametrize(("types", "told"), [(["double", "Scalar"], True), (["float", "double"], False)])
 def test_double_precision_is_told_by_types_and_not_of_a_number_without_a_shape(

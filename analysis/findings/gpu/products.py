@@ -115,7 +115,8 @@ def _told(how: str, size: str, inner: int, *, added: bool) -> tuple[str, str]:
     if how == "one-hot":
         return (
             f"Look rows up: one-hot rows of {size} are multiplied",
-            "A product with one-hot rows picks rows of the other matrix: F.embedding(index, weight), or indexing.",
+            "A product with one-hot rows picks rows of the other matrix: F.embedding(index, weight), or indexing."
+            " One of two such matrices counts pairs: torch.bincount(a * n + b).",
         )
     if how == "Jacobian":
         return (
