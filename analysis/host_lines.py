@@ -141,7 +141,7 @@ def own_work(of: Sampled, part_of: Callable[[Frame, bool], float]) -> list[Count
     """The time of the lines of each function of the program in the steps, beside the network; the most time first.
 
     By the innermost function of the program's own on the thread that runs the steps; nothing of a backward pass or an
-    optimizer.
+    optimizer, or of what a loader does or waits for below it.
 
     Args:
         of: the samples.
@@ -150,7 +150,7 @@ def own_work(of: Sampled, part_of: Callable[[Frame, bool], float]) -> list[Count
     lines: dict[tuple[str, str], Counter[Frame]] = {}
     for thread, stack, ns in of.stays():
         at = own_place(stack) if of.file.threads[thread].steps else None
-        if at is None:
+        if at is None or any(_LOADER in frame.file for frame in stack[at:]):
             continue
         network = next((found[1] for frame in reversed(stack) if (found := _NETWORK.search(frame.file))), None)
         counts = network is None or (network == "nn" and is_own(stack[-1]))
@@ -160,6 +160,7 @@ def own_work(of: Sampled, part_of: Callable[[Frame, bool], float]) -> list[Count
     return sorted(lines.values(), key=lambda each: -each.total())
 
 
+_LOADER = "/torch/utils/data/"
 _NETWORK = re.compile(r"/torch/(nn|autograd|optim)/")
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import lanes_of, parents_of
-from tracetui.analysis.attribution.place import BACKWARD, FRAME, launching_rows, own_frames, placed
+from tracetui.analysis.attribution.place import BACKWARD, FRAME, launching_rows, own_frames, placed, recorder_frames
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.host_path import host_path
@@ -58,7 +58,7 @@ def _stacks(trace: Trace) -> _Stacks | None:
     if not frames.rows.size:
         return None
     lane, parent = lanes_of(host), parents_of(host)
-    rows = np.flatnonzero(of_kinds(host["kind"], "python") & (lane == lane[frames.rows[0]]))
+    rows = np.flatnonzero(of_kinds(host["kind"], "python") & (lane == lane[frames.rows[0]]) & ~recorder_frames(host))
     start, end = host["start"].to_numpy()[rows], host["start"].to_numpy()[rows] + host["duration"].to_numpy()[rows]
     running = nest(np.zeros(rows.size, np.int64), start, end - start, LaneClock(1, start, end))
     found: dict[int, Call | None] = {-1: None}

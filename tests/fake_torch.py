@@ -27,6 +27,7 @@ class FakeTorch:
         """What was written of an own program before its end."""
         self.initialized = gpu
         self.capturing = False
+        self.reserved: Callable[[], int] = lambda: 0
         self.refuses: str | None = None
         """What a light recording fails with when it starts."""
         activity = SimpleNamespace(CPU="CPU", CUDA="CUDA")
@@ -34,7 +35,7 @@ class FakeTorch:
         cuda = self._module(
             is_available=lambda: gpu, is_initialized=lambda: self.initialized, Event=self._event(),
             synchronize=lambda: self.done.append("synchronize"), device_count=lambda: 0,
-            is_current_stream_capturing=lambda: self.capturing,
+            is_current_stream_capturing=lambda: self.capturing, memory_reserved=lambda: self.reserved(),
         )  # fmt: skip
         profiler = self._module(
             ProfilerActivity=activity, ProfilerAction=action, profile=self._profiler(),

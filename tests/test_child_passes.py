@@ -349,15 +349,20 @@ for number in range(40):
 )
 
 
+def graph_torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
+    fake = FakeTorch(monkeypatch)
+    torch = sys.modules["torch"]
+    torch.cuda.CUDAGraph = type("CUDAGraph", (), {each: lambda *_: None for each in GRAPH})
+    monkeypatch.setattr(builtins, "TORCH", torch, raising=False)
+    return fake
+
+
 @pytest.mark.parametrize("before", [2, 9, 20, 26, 60], ids=["warm-up", "clean", "light", "rich", "done"])
 def test_replays_are_the_steps_once_the_optimizer_is_in_a_graph(
     spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     """However far the recording of the steps before came: they were a warm-up of the capture."""
-    fake = FakeTorch(monkeypatch)
-    torch = sys.modules["torch"]
-    torch.cuda.CUDAGraph = type("CUDAGraph", (), {each: lambda *_: None for each in GRAPH})
-    monkeypatch.setattr(builtins, "TORCH", torch, raising=False)
+    fake = graph_torch(monkeypatch)
     asked = spec(command=("python", "train.py"))
     result = run_program(asked, fake, before, tmp_path, monkeypatch, REPLAYED)
     made = result["measurement"]
@@ -372,12 +377,18 @@ def test_replays_are_the_steps_once_the_optimizer_is_in_a_graph(
 def test_replays_are_the_steps_of_a_program_that_has_no_others(
     spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = FakeTorch(monkeypatch)
-    torch = sys.modules["torch"]
-    torch.cuda.CUDAGraph = type("CUDAGraph", (), {each: lambda *_: None for each in GRAPH})
-    monkeypatch.setattr(builtins, "TORCH", torch, raising=False)
+    fake = graph_torch(monkeypatch)
     result = run_program(spec(command=("python", "x.py")), fake, 0, tmp_path, monkeypatch, REPLAYED)
     assert [one["steps"] for one in result["measurement"]["passes"]] == [10, 3]
+    # a module that repeated in a capture's eager warm-up comes no more; one that comes between replays does
+    decoding = INFERENCE + "graph = TORCH.cuda.CUDAGraph()\nfor number in range({replays}):\n    graph.replay()\n"
+    asked = spec(command=("python", "x.py"))
+    for replays, between, step_of in ((140, 0, "CUDAGraph.replay()"), (800, 20, "Net.forward()")):
+        fake = graph_torch(monkeypatch)
+        program = decoding.replace("{replays}", str(replays))
+        program += f"    if {between} and number % {between or 1} == 0: net()\n"
+        made = run_program(asked, fake, 10, tmp_path, monkeypatch, program)["measurement"]
+        assert (made["step_of"], [one["steps"] for one in made["passes"]]) == (step_of, [10, 3])
 
 
 GRAPH = ("replay", "capture_begin", "capture_end")
@@ -398,6 +409,41 @@ def test_a_stretch_of_time_has_no_clean_steps_and_says_so(
     (recorded,) = made["measurement"]["passes"]
     assert (recorded["name"], recorded["steps"], recorded["step_ns"]) == ("rich", None, [])
     assert made["measurement"]["clean_step_ns"] == []
+
+
+IDLE = """
+import time
+for number in range({calls}):
+    time.sleep(0.001)
+"""
+
+
+def test_without_steps_a_stretch_of_time_is_recorded_which_later_steps_replace(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "NO_STEP_S", 0.03)
+    monkeypatch.setattr(script, "STRETCH_S", 0.03)
+    asked = spec(command=("python", "x.py"))
+    fake = FakeTorch(monkeypatch)
+    made = run_program(asked, fake, 200, tmp_path, monkeypatch, IDLE)
+    assert order(fake) == "[]"
+    assert "error" not in made
+    assert made["skipped"] == ["no clean steps and no light recording: nothing ended a step"]
+    assert made["notes"] == ["nothing ended a step for 0.03 s: 0.03 s were recorded, as --window does"]
+    (recorded,) = made["measurement"]["passes"]
+    assert (recorded["name"], recorded["steps"], made["measurement"]["step_of"]) == ("rich", None, None)
+
+    growing = FakeTorch(monkeypatch)  # as a program does that loads what it will use
+    growing.reserved = iter(range(10**6)).__next__
+    assert "no steps to record" in run_program(asked, growing, 200, tmp_path, monkeypatch, IDLE)["error"]
+    assert order(growing) == ""
+
+    late = FakeTorch(monkeypatch)
+    made = run_program(asked, late, 40, tmp_path, monkeypatch, "import time; time.sleep(0.2)\n" + PROGRAM)
+    assert order(late) == "[]" + "." * 12 + "<" + "." * 12 + ">[" + "." * 3 + "]" + "." * 13
+    assert [one["steps"] for one in made["measurement"]["passes"]] == [10, 3]
+    assert made["skipped"] == ["CUPTI is attached in the clean steps: nothing ended a step for long before them"]
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
 # --- what is told of it

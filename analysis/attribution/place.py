@@ -18,7 +18,7 @@ from msgspec import Struct
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.module_tree import PREFIX, module_tree
 from tracetui.analysis.base.names import distinct, mapped, matching, of_kinds
-from tracetui.analysis.base.own_code import LIBRARY
+from tracetui.analysis.base.own_code import LIBRARY, RECORDER
 from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.nesting import LaneClock, nearest, nest
 
@@ -89,6 +89,9 @@ class Frames(Struct, frozen=True):
 def own_frames(trace: Trace) -> Frames:
     """Finds the program's own frames."""
     host, parent = trace.host, parents_of(trace.host)
+    # the recorder stands between the program and what this calls, which is the program's call
+    recorder = recorder_frames(host)
+    parent = nearest(parent, ~recorder, parent)
     python = of_kinds(host["kind"], "python") & matching(host["name"], is_own)
     own = python | matching(host["stack"], lambda stack: bool(_of_stack(stack)))
     operator, api = of_kinds(host["kind"], "operator"), of_kinds(host["kind"], "runtime", "driver")
@@ -106,10 +109,15 @@ def own_frames(trace: Trace) -> Frames:
         rows = rows[lane == _launching_lane(trace, lane)]
         start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
         running = nest(np.zeros(rows.size, np.int64), start, duration, LaneClock(1, start, start + duration))
-    unit = np.where(own | (frame < 0), NONE, top)
+    unit = np.where(own | recorder | (frame < 0), NONE, top)
     called = _what_is_called(host, unit, outermost)
     frame = np.append(_first_calls(host, parent, own), NONE)[frame]
     return Frames(own, frame, unit, outermost, called, running, rows)
+
+
+def recorder_frames(host: pl.DataFrame) -> Bools:
+    """Which host rows are functions of tracetui's own."""
+    return of_kinds(host["kind"], "python") & matching(host["name"], lambda name: RECORDER in name)
 
 
 def _launching_lane(trace: Trace, lanes: Ints) -> int:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Ints: TypeAlias = NDArray[np.int64]
@@ -92,6 +94,21 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
     bounds = np.iinfo(np.int64)
     outside = np.concatenate(([bounds.min], b[1])), np.concatenate((b[0], [bounds.max]))
     return intersect(a, outside)
+
+
+def at_once(sets: Sequence[Intervals]) -> tuple[Ints, Ints]:
+    """Moments, and how many of these sets hold from each until the next."""
+    edges = [(edge, np.full(edge.size, step)) for a in sets for edge, step in zip(a, (1, -1), strict=True)]
+    at, by = (np.concatenate([np.empty(0, np.int64), *of]) for of in zip(*edges, strict=True)) if edges else empty()
+    order = np.lexsort((by, at))
+    return at[order], np.cumsum(by[order])
+
+
+def overlapping(sets: Sequence[Intervals], least: int) -> Intervals:
+    """Time that lies in so many of these sets at once, or more."""
+    at, running = at_once(sets)
+    many = np.flatnonzero(running[:-1] >= least)
+    return union(at[many], at[many + 1])
 
 
 def length(a: Intervals) -> int:

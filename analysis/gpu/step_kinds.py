@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tracetui.analysis.base.names import matching, of_kinds
 from tracetui.analysis.base.number_format import spans
+from tracetui.analysis.base.own_code import RECORDER
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
@@ -509,8 +510,6 @@ COLLECTION = "Python GC"
 """What torch's profiler calls the pauses of Python's collector."""
 HELD = "held up in"
 """How a call begins that all steps make, and that takes longer in these."""
-OWN_CHILD = "tracetui_child/"
-"""In the names of the frames that tracetui itself runs in the profiled program."""
 _TRAINS = re.compile("[Bb]ackward|^autograd::|^Optimizer")
 _LIBRARY = re.compile(
     r"^<|^torch/|site-packages|dist-packages|lib/python|tracetui_child/|^[\w/]*(threading|runpy)\.py\("
@@ -532,7 +531,7 @@ def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> 
         row=pl.col("row").filter("rare").first(),
     )
     more = sums.filter(pl.col("ns") >= HALF * excess).with_columns(pl.col("name").cast(pl.String))
-    told = more.filter(~pl.col("name").str.contains(OWN_CHILD, literal=True)).sort("depth", "row").collect()
+    told = more.filter(~pl.col("name").str.contains(RECORDER, literal=True)).sort("depth", "row").collect()
     if not told.height:
         return _on_gpu(sel, slots, typical, rare)
     new = told.filter("is_new")

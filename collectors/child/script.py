@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from .progress import Progress
 
 MOST_OTHERS = 100
-"""Calls of another optimizer after which the one whose calls ended the steps is taken to be done with."""
+"""Calls of another optimizer, or replays of one CUDA graph, after which what ended the steps is taken to be over."""
+NO_STEP_S, LOOKS, STRETCH_S = 15.0, 3, 2.0
+"""Where nothing has ended a step for so long, in so many looks, so many seconds are recorded; steps still take their
+place when they come."""
 LEARNED_FROM = 8
 """Calls of outermost modules that are looked at: an encoder may come once, and its decoder for each token."""
 MOST_WATCHED = 256
@@ -250,11 +253,11 @@ class Recorder:
     """Times and records the steps of somebody else's program, which does not know it.
 
     The calls of the first optimizer are the ends of steps, or those of the module that a program without one repeats,
-    or, once a step is part of a CUDA graph, its replays. On a GPU, in order: `warmup` of them pass, `clean_steps` are
-    timed without a profiler, `light_steps` are recorded lightly, and `steps` with everything. On the CPU, where no
-    profiler stays loaded, `steps` are recorded after the warm-up, so that short programs are too, and then
-    `clean_steps` timed. What steps are left are sampled: how many a program has is not known, and recordings come
-    first.
+    or, once a step is part of a CUDA graph or only replays come, these. Where nothing ends a step, a stretch of time is
+    recorded. On a GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are
+    recorded lightly, and `steps` with everything. On the CPU, where no profiler stays loaded, `steps` are recorded
+    after the warm-up, so that short programs are too, and then `clean_steps` timed. What steps are left are sampled:
+    how many a program has is not known, and recordings come first.
     """
 
     def __init__(
@@ -270,13 +273,17 @@ class Recorder:
         self._optimizer: Callable[[], Any] = lambda: None
         self._others: dict[int, int] = {}
         self._replayed: Any = None
+        self._replays: dict[int, int] = {}
+        """Of each CUDA graph, since the last step."""
+        self._most_replays = 0
         self._has_captured = False
+        self._stretched = False
+        """Whether a stretch of time is recorded, since nothing ended a step."""
         self._by_hand = False
         self._profiler: Any | None = None
         self._light: LightPass | None = None
-        self._captures = Captures(
-            spec, lambda: contextlib.nullcontext() if self._watch is None else self._watch.aside()
-        )
+        self._captures = Captures(spec, self._unwatched)
+        self._alarm: Any = None
         self._clean = self._rich = Marks("cpu")
         self._pauses = Pauses()
         self.settings: dict[str, Any] | None = None
@@ -307,6 +314,38 @@ class Recorder:
         self._begin_plan()
         register_optimizer_step_post_hook(lambda optimizer, *_: self._optimized(optimizer))
         self._look_at_replays()
+        if self._spec["tool"] != TIMES and self._spec.get("rank") is None:
+            self._wait_for_a_step()
+
+    def _wait_for_a_step(self) -> None:
+        """Has a stretch of time recorded where no step has ended by then; a program with alarms of its own has none.
+
+        A program that does not use the GPU yet, or takes ever more of its memory, is getting ready.
+        """
+        import torch
+
+        looks, reserved = 0, -1
+
+        def is_due() -> bool:
+            nonlocal looks, reserved
+            looks, before, reserved = looks + 1, reserved, -1
+            if self._device() == "cuda":
+                reserved = torch.cuda.memory_reserved()
+            elif self._spec["device"] == "cpu" or not torch.cuda.is_available():
+                reserved = 0
+            self._stretched = looks >= LOOKS and before == reserved >= 0
+            return self._stretched
+
+        is_free = signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+        if is_free and threading.current_thread() is threading.main_thread():
+            self._record_at(NO_STEP_S / LOOKS, STRETCH_S, is_due)
+
+    def _waits_no_more(self) -> None:
+        """Takes the alarm back, if it is still the recorder's."""
+        if self._alarm is not None and signal.getsignal(signal.SIGALRM) is self._alarm:
+            with contextlib.suppress(ValueError):  # of a thread other than the main one
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _optimized(self, optimizer: Any) -> None:
         if self._watch is not None:
@@ -330,21 +369,26 @@ class Recorder:
         kind = getattr(torch.cuda, "CUDAGraph", None)
         if kind is None or self._spec.get("rank") is not None:
             return
-        run, replays = kind.replay, [0]
+        run = kind.replay
 
         @functools.wraps(run)
         def replay(graph: Any) -> Any:  # recordings show this name
             result = run(graph)
-            if threading.current_thread() is threading.main_thread() and self._repeated is None:
-                replays[0] += 1
-                alone = not self._calls and replays[0] >= LEARNED_FROM
-                if self._replayed is None and (self._has_captured or alone):
-                    self._begin_again(graph)
-                elif graph is self._replayed:
+            if threading.current_thread() is threading.main_thread():
+                if graph is self._replayed:
                     self._stepped()
+                elif self._replayed is None and (self._has_captured or self._only_replays(graph)):
+                    self._begin_again(graph)
             return result
 
         kind.replay = replay
+
+    def _only_replays(self, graph: Any) -> bool:
+        """Whether what ended steps no longer comes while graphs are replayed, as after a capture's eager warm-up."""
+        here = self._replays[id(graph)] = self._replays.get(id(graph), 0) + 1
+        if not self._calls and self._repeated is None:
+            return sum(self._replays.values()) >= LEARNED_FROM
+        return here > max(MOST_OTHERS, 2 * self._most_replays, LEARNED_FROM * self._calls) and not self.has_all
 
     def _begin_again(self, graph: Any) -> None:
         """Drops what was recorded of steps from before the program replayed one as a graph."""
@@ -353,6 +397,12 @@ class Recorder:
             self._watch.stop()
         if self._plan is not None:
             self._plan.close()
+        self._forget()
+        self._plan = self._follow()
+        next(self._plan)
+
+    def _forget(self) -> None:
+        """Drops what was recorded."""
         if self._sampling is not None:
             self._sampling.end()
         if self._looked is not None:
@@ -365,13 +415,11 @@ class Recorder:
             profiler.stop()
         self._clean = self._rich = Marks("cpu")
         self._pauses, self._sampling, self._looked, self._passes = Pauses(), None, None, []
-        self._done = self.has_all = False
-        self._plan = self._follow()
-        next(self._plan)
+        self._done = self.has_all = self._stretched = False
 
     def _follow_module(self, module: Any) -> None:
         self._repeated = type(getattr(module, "_orig_mod", module)).__name__  # of a compiled one its own name
-        after_each_call(module, self._stepped)
+        after_each_call(module, lambda: self._stepped() if self._replayed is None else None)
 
     def by_hand(self) -> Callable[[], None]:
         """Returns what the program itself calls at the end of each step."""
@@ -393,25 +441,42 @@ class Recorder:
         """
         importlib.import_module("torch.profiler")
         self._captures.begin()
+        self._record_at(delay, length, lambda: True)
+
+    def _record_at(self, delay: float, length: float, is_due: Callable[[], bool]) -> None:
+        """Records for `length` seconds once it is due, which is asked every `delay` seconds."""
+        begun = False
 
         def ring(*_: Any) -> None:
-            if self._profiler is None and not self._done:
-                self._captures.end()
-                self._start()
-                signal.setitimer(signal.ITIMER_REAL, length)
-            else:
+            nonlocal begun
+            if begun:
                 self.stop()
                 self._let_it_run()
+                return
+            begun = is_due()
+            if begun:
+                self._captures.end()
+                with self._unwatched():
+                    self._start()
+            signal.setitimer(signal.ITIMER_REAL, length if begun else delay)
 
+        self._alarm = ring
         signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, max(delay, 1e-3))
+
+    def _unwatched(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext() if self._watch is None else self._watch.aside()
 
     def _stepped(self) -> None:
         if self._plan is None:
             return
         if self._is_capturing():  # the step becomes part of a CUDA graph, and is not run now
             return
+        if not self._calls and not self._stretched:
+            self._waits_no_more()
         self._calls += 1
+        self._most_replays = max(self._most_replays, *self._replays.values(), 0)
+        self._replays.clear()
         if self._looks and self._outside is not None:
             self._looks = not self._outside.stepped()
         next(self._plan, None)
@@ -427,6 +492,11 @@ class Recorder:
             number, captured = 1 if anew else number + 1, self._captures.seen
             self._progress.say("warm-up", number, warmup)
         self._captures.end()
+        if self._stretched:
+            self._waits_no_more()
+            self._forget()
+            if self._device() == "cuda":
+                self._refused.append("CUPTI is attached in the clean steps: nothing ended a step for long before them")
         # asked only now: before its first step a program may not have used the GPU yet
         device = self._device()
         self.settings = machine_torch.settings()
@@ -599,6 +669,7 @@ class Recorder:
         """Ends the recording that is under way, if there is one, and writes it."""
         import torch
 
+        self._waits_no_more()
         self._captures.end()
         if self._sampling is not None:
             self._sampling.end()
@@ -616,7 +687,8 @@ class Recorder:
         self._progress.say("writing")
         profiler.export_chrome_trace(str(Path(self._spec["out"]) / ranks.file_of(self._spec, TRACE)))
         recorded = rich_pass(self._spec, self._rich)
-        self._passes.append(recorded if self._plan is not None else {**recorded, "steps": None})
+        by_time = self._plan is None or self._stretched
+        self._passes.append({**recorded, "steps": None} if by_time else recorded)
         self._keep()
 
     def _is_capturing(self) -> bool:
@@ -648,7 +720,7 @@ class Recorder:
             "unheld": self._unheld,
             "spare": self._spare,
             "sampled": None if self._sampling is None else self._sampling.measured(),
-            "step_of": self._step_call() if self._calls else None,
+            "step_of": self._step_call() if self._calls and not self._stretched else None,
             **({"calls": self._calls} if self._spec["tool"] == TIMES else {}),
             **({"turns": self._turns.told()} if self._turns is not None else {}),
         }
@@ -664,9 +736,11 @@ class Recorder:
     def notes(self) -> list[str]:
         """What a reader of the steps has to know."""
         told = self._captures.told()
-        if self._replayed is not None:
+        if self._stretched:
+            told.append(f"nothing ended a step for {NO_STEP_S:g} s: {STRETCH_S:g} s were recorded, as --window does")
+        elif self._replayed is not None:
             return ["steps are the replays of a CUDA graph, of which the program's steps are part", *told]
-        if self._repeated is None:
+        if self._repeated is None or self._stretched:
             return told
         return [f"steps are the calls of {self._repeated}, since the program had no optimizer when it began", *told]
 
@@ -678,6 +752,8 @@ class Recorder:
         if spec.get("window"):
             asked = bool(spec["clean_steps"] or spec.get("light_steps"))
             return ["no clean steps and no light recording: --window has no steps to time"] if asked else []
+        if self._stretched:
+            return [*self._refused, "no clean steps and no light recording: nothing ended a step"]
         if not self._calls:  # there is no recording, and that is an error with a line of its own
             return self._refused
         lines: list[str] = []
@@ -706,7 +782,7 @@ class Recorder:
                     f"the program ended before a step was timed: it called {self._step_call()} {self._calls} times"
                 )
             return
-        if self._done and (self._plan is None or self._rich.steps):
+        if self._done and (self._plan is None or self._stretched or self._rich.steps):
             return
         if self._plan is not None and not self._calls and self._repeated is None:
             raise Refused(

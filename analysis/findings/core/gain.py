@@ -129,9 +129,12 @@ def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
 
 
 def of_the_step(found: Gain, model: Model) -> Gain:
-    """The gain as the same part of the step, where the replayed step is the longer one."""
+    """The gain as the same part of the step, where the replayed step is the longer one.
+
+    Where the host is the limit the gain is of this step already (`Model.saved`).
+    """
     longest = max(end.median_ns for end in model.ends)
-    if longest <= model.step_ns * (1 + FITS):
+    if longest <= model.step_ns * (1 + FITS) or (model.clean_ns is not None and model.waits_for == "host"):
         return found
     why = f"of a replayed step of {words.ns(longest)}, and so less of this one"
     return replace(limited(found, found.ns * model.step_ns / longest, model.step_ns, why), turn=found.turn)

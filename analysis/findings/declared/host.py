@@ -115,6 +115,7 @@ S13 = Rule(
     thresholds=_THRESHOLDS,
     advice="Take work off the thread that launches: Python, guards and graph breaks of torch.compile, copies, logging.",
     general=True,
+    part_of=("S40",),
     source="nsys-ai (owners of gaps)",
     explanation="""
     Between two launches the host does something else for long, and the GPU is done before it goes on.
@@ -309,7 +310,7 @@ S29 = Rule(
     compared="{calls:g} calls or more in one call of a function ({library_calls:g} in a library's), and {share_percent}"
     " of the step or more",
     several=True,
-    part_of=("S39",),
+    part_of=("S39", "S40"),
     explanation="""
     One function of the program calls the same operator, module or library function many times where one call would do.
 
@@ -392,7 +393,7 @@ S39 = Rule(
     advice="Do it once before the steps, in one call for the whole batch, or in a loader's workers, one step ahead.",
     compared="{share_percent} of the sampled steps or more",
     several=True,
-    part_of=("S5", "S29"),
+    part_of=("S5", "S29", "S40"),
     explanation="""
     A function of the program takes a part of each step that is neither the network's nor the optimizer's.
 
@@ -521,4 +522,25 @@ S33 = Rule(
     every call that gave the lock away. Counted is the time of a thread with functions of the program's own less its
     calls that wait (locks, sleep, sockets). Who holds the lock is not recorded, so the gain is at most all of Python's
     own time on the critical path.""",
+)
+
+S40 = Rule(
+    "S40",
+    "Threads queue for a lock",
+    needs=("timeline", "frames"),
+    rests_on=("host", "whole"),
+    thresholds={"share_percent": chosen(20, "%", "in which several threads are in the function, of the steps")},
+    advice="Give each thread its own of what the lock guards (threading.local, a buffer per call), or hold it for the"
+    " lines alone that need it. More threads change nothing. Threads work at once as far as what they call leaves"
+    " Python's lock (zlib, NumPy, reading files).",
+    source="Python's documentation of threading",
+    compared="{share_percent} of the steps",
+    several=True,
+    explanation="""
+    Several threads of the program are in one of its functions, and a lock that they take there lets one at a time work.
+
+    The recording has the lock's calls, the same lock on several threads, and that what the function calls hardly ever
+    runs on two of them. Samples have the line on which the others stand, and must agree: while some stand there one
+    thread is further in the function, and never two. For the interpreter's lock threads wait wherever they are. The
+    gain is at most what a replay gains without that work, and no more than all of it but the part of one thread.""",
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.place import call_name
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.dependencies.costs import Costs, as_recorded
@@ -20,6 +21,7 @@ from tracetui.analysis.findings.declared.host import S2, S13, S19
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.host.copies import DTOH
 from tracetui.analysis.findings.host.synchronisation import waits
+from tracetui.analysis.findings.host.threads import WAITS
 from tracetui.analysis.host_lines import longest_line
 from tracetui.analysis.memops import operation_name
 
@@ -233,7 +235,10 @@ def _work_title(facts: Facts, working: pl.DataFrame) -> str:
     first = working.head(1)
     first = first.filter([COMPILED.search(name) is None for name in first["name"].to_list()])
     if first.height and first["row"][0] >= 0 and first["ns"][0] >= MOST_PART * float(working["ns"].sum()):
-        return f"Take {first['name'][0]} off the launching thread: {words.ns(first['ns'][0])} {program.per(facts)}"
+        name, spent = str(first["name"][0]), f"{words.ns(first['ns'][0])} {program.per(facts)}"
+        if WAITS.match(name):
+            return f"Wait less for other threads ({call_name(name)}): {spent}"
+        return f"Take {call_name(name) if name.startswith('<') else name} off the launching thread: {spent}"
     model = deciding(facts)
     assert model is not None
     launches = np.diff(model.graph.first) > 0

@@ -1,4 +1,4 @@
-"""Rules on what slows every step from beside it: modes, the collector's pauses, other threads that run Python."""
+"""Rules on what slows every step from beside it: modes, the collector's pauses, compiling."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import around, grouped, own_frames
+from tracetui.analysis.attribution.place import around
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.declared.host import S32, S33
+from tracetui.analysis.findings.declared.host import S32
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.step_kinds import COLLECTION
 from tracetui.analysis.gpu.steps import step_slots
-from tracetui.analysis.sampled_calls import located
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.names.people import without_home
 from tracetui.parsers.nesting import nearest
@@ -401,48 +400,3 @@ def _compilations(facts: Facts, limits: Limits) -> Iterator[Finding]:
         " sizes that change (torch._dynamo.mark_dynamic), and call it with all sizes before the steps.",
         host=spent,
     )
-
-
-_WAITING = re.compile(
-    r"<built-in (?:method|function) "
-    r"(?:acquire|sleep|wait\w*|select|e?poll|recv\w*|read\w*|accept|get of _queue|pause)\b"
-)
-"""Calls in which a thread leaves the interpreter to others."""
-
-
-@looks_for(S33)
-def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    host, frames, slots = facts.trace.host, own_frames(facts.trace), step_slots(facts.sel)
-    steps = intervals.union(slots.start, slots.end)
-    if frames.running is None or (facts.host_model is None and not facts.is_without_gpu) or not intervals.length(steps):
-        return
-    lane, start = lanes_of(host), host["start"].to_numpy()
-    end = start + host["duration"].to_numpy()
-    own = frames.own & (lane != lane[frames.rows[0]]) & of_kinds(host["kind"], "python")
-    waiting = names.matching(host["name"], lambda name: bool(_WAITING.match(name)))
-    outermost = parents_of(host) < 0
-    for thread in np.unique(lane[own]):
-        mine = lane == thread
-        ran, waited = (intervals.union(start[of], end[of]) for of in (mine & outermost, mine & waiting))
-        computing = intervals.intersect(intervals.subtract(ran, waited), steps)
-        share = 100 * intervals.length(computing) / intervals.length(steps)
-        if share < limits.share_percent:
-            continue
-        # who holds the lock is not recorded: at most all that the host does meanwhile waits for it
-        bound = gain.of_calls(facts, *computing, np.empty(0, np.int64))
-        bound = replace(bound, least_ns=0.0, sure_percent=0.0)
-        rows = np.flatnonzero(own & mine)
-        function = str(host["name"][int(rows[np.argmax(end[rows] - start[rows])])])
-        spent = np.append(end - start, 0)
-        above = nearest(parents_of(host), own & mine, parents_of(host)[rows])
-        np.subtract.at(spent, above, (end - start)[rows])
-        found = bound.finding(
-            f"Another thread runs Python for {words.percent(share)} of the steps: {function}",
-            (
-                Evidence("in Python and not waiting, of the steps", share, "%", Query("timeline")),
-                Evidence("its function", function, "", Query("host", row=function)),
-            ),
-            f"{words.ns(intervals.length(computing))} of {words.ns(intervals.length(steps))}; {bound.why}",
-        )
-        where = grouped(located(facts.trace, rows), spent[rows], facts.step_count, on_gpu=False)
-        yield with_fields(found, where=tuple(where))

@@ -26,7 +26,14 @@ _UNTOLD = (
     "Nothing recorded tells why: py-spy dump, or nsys profile with OS calls, shows the disk, swapping, a lock, gc,"
     " another process.",
 )
+_STARTS = r"dataloader\.py.*\b(__iter__|_get_iterator|__init__)\b"
+"""The functions in which a DataLoader starts its workers."""
 _ADVICE = (
+    (
+        _STARTS,
+        "Keep the loader's workers",
+        "persistent_workers=True, and one DataLoader for all epochs: without, each epoch starts its processes anew.",
+    ),
     (
         LOADER,
         "Load batches faster",
@@ -60,7 +67,7 @@ def rare_steps(facts: Facts, limits: Limits) -> Finding | None:
         return None
     number = sum(len(one.steps) for one in kinds.rare)
     what = _collected(facts, kinds) or kinds.rare[0].particular
-    if LOADER in (what or "") and (busy := workers(facts)):
+    if LOADER in (what or "") and not re.search(_STARTS, what or "") and (busy := workers(facts)):
         what = f"{busy}, {LOADER}"
     change, helps = _advice(what, kinds)
     return Finding(

@@ -23,6 +23,7 @@ from tracetui.analysis.findings.core.finding import Abstention, Evidence, Findin
 from tracetui.analysis.findings.core.where import host_path
 from tracetui.analysis.findings.declared.host import S29, S30, S39
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
+from tracetui.analysis.findings.host.threads import WAITS
 from tracetui.analysis.sampled_calls import located
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
@@ -220,6 +221,9 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
     often = often.sort("unit").filter(is_pass | (between <= HALF))
     # what the GPU takes long for would take it as long in one call
     often = often.filter(pl.col("gpu_ns").sum().over(same) < pl.col("spent_ns").sum().over(same))
+    # and so would what waits for other threads
+    often = often.with_columns(waited=pl.Series(_waited(host, found)).gather(often["place"]))
+    often = often.filter(pl.col("waited").sum().over(same) < HALF * pl.col("spent_ns").sum().over(same))
     if not often.height:
         return
     shown = own_frames(facts.trace).frame[often["frame"].to_numpy()]
@@ -234,6 +238,16 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
             continue
         # what does all of it at once takes time too
         yield _repetition(facts, str(function), calls, replace(bound, least_ns=0.0))
+
+
+def _waited(host: pl.DataFrame, found: Units) -> Ints:
+    """How long each unit waits for other threads of the program, or sleeps, as recorded."""
+    rows = np.flatnonzero(names.matching(host["name"], lambda name: bool(WAITS.match(name))))
+    waited = np.zeros(found.within.size + 1, np.int64)
+    np.add.at(waited, found.of_call[rows], host["duration"].fill_null(0).to_numpy()[rows])
+    for at in np.argsort(-found.table["unit"].to_numpy()):
+        waited[found.within[at]] += waited[at]
+    return waited[:-1]
 
 
 def _taken(facts: Facts, found: Units, places: Ints) -> tuple[Ints, Ints, Ints]:

@@ -228,18 +228,12 @@ def crowded_ns(facts: Facts, most: int) -> tuple[float, int]:
     if not host.height or not slots.start.size:
         return 0.0, 0
     busy = ~names.matching(host["name"], lambda name: _WAITS.search(name) is not None)
-    start, change = [], []
+    running = []
     for calls in host.with_columns(busy=pl.Series(busy)).partition_by("process", "thread"):
         runs, waits = (_spans(calls.filter(chosen)) for chosen in (pl.col("busy"), ~pl.col("busy")))
-        begun, ended = intervals.subtract(runs, waits)
-        start += [begun, ended]
-        change += [np.ones(begun.size, np.int64), -np.ones(ended.size, np.int64)]
-    at, by = np.concatenate(start), np.concatenate(change)
-    order = np.lexsort((by, at))
-    running = np.cumsum(by[order])
-    crowded = np.flatnonzero(running[:-1] > most) if running.size else np.empty(0, np.int64)
-    spans = intervals.union(at[order][crowded], at[order][crowded + 1])
-    return facts.per_step(float(np.sum(intervals.covered(spans, slots.start, slots.end)))), int(running.max(initial=0))
+        running.append(intervals.subtract(runs, waits))
+    crowded = intervals.covered(intervals.overlapping(running, most + 1), slots.start, slots.end)
+    return facts.per_step(float(np.sum(crowded))), int(intervals.at_once(running)[1].max(initial=0))
 
 
 def _spans(calls: pl.DataFrame) -> intervals.Intervals:
