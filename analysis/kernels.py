@@ -21,6 +21,7 @@ from tracetui.parsers import schema
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.module_tree import ModuleTree, ScopeTree
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
@@ -210,8 +211,8 @@ def operator_names(sel: Selection, rows: pl.DataFrame) -> pl.Series:
     return pl.select(pl.coalesce(operation, named)).to_series()
 
 
-def path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
-    """The module path number of each device row (-1 for none) and the path, name and class_name of each number.
+def path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[Ints, ModuleTree | ScopeTree]:
+    """The module path number of each device row (-1 for none) and the tree that they are of.
 
     Where the trace has no modules these are name scopes, if it has any.
     """
@@ -221,16 +222,16 @@ def path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame
         scopes = scope_tree(rows.filter(has_scope))
         number = np.full(rows.height, NONE, np.int64)
         number[has_scope.to_numpy()] = scopes.number
-        return number, scopes.frame()
+        return number, scopes
     if not tree.paths:
-        return np.full(rows.height, NONE, np.int64), tree.frame()
+        return np.full(rows.height, NONE, np.int64), tree
     own = tree.path_of(row_ids(rows["module"]))
-    return np.where(own != NONE, own, tree.path_of(row_ids(rows["forward_module"]))), tree.frame()
+    return np.where(own != NONE, own, tree.path_of(row_ids(rows["forward_module"]))), tree
 
 
 def _paths(sel: Selection, rows: pl.DataFrame) -> pl.Series:
-    number, table = path_numbers(sel, rows)
-    return table["path"].gather(or_null(pl.Series(number)))
+    number, tree = path_numbers(sel, rows)
+    return pl.Series(tree.paths, dtype=pl.String).gather(or_null(pl.Series(number)))
 
 
 def _ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
@@ -292,7 +293,8 @@ def _with_most(rows: pl.DataFrame, owner: str) -> pl.DataFrame:
 
 def _modules(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     """Per kernel name: who launched it in short, and all module paths."""
-    number, table = path_numbers(sel, rows)
+    number, tree = path_numbers(sel, rows)
+    table = tree.frame()
     numbers = or_null(pl.Series("number", number))
     owners = _owners(rows.select("name", "duration", numbers), "number")
     owners = owners.with_columns(
@@ -443,8 +445,8 @@ def _input_shapes(sel: Selection, rows: pl.DataFrame) -> pl.Series:
 
 
 def _module_column(sel: Selection, rows: pl.DataFrame, column: str) -> pl.Series:
-    number, table = path_numbers(sel, rows)
-    named: pl.Series = table[column].replace("", None).gather(or_null(pl.Series(number)))
+    number, tree = path_numbers(sel, rows)
+    named: pl.Series = tree.frame()[column].replace("", None).gather(or_null(pl.Series(number)))
     return named
 
 

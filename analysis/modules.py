@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, add_up, count, depth_first, roll_up, row_ids
+from tracetui.analysis.attribution.calltree import NONE, add_up, count, depth_first, inside, roll_up, row_ids
 from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree, scope_modules
 from tracetui.analysis.attribution.operator_tree import device_work, operator_tree, scope_mask
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
@@ -75,10 +75,9 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
 def module_kernels(sel: Selection, path: str) -> pl.DataFrame:
     """The kernels that a module and those inside it launched, or that compute their gradients; as in `kernels`."""
     rows = kernel_rows(sel)
-    number, paths = path_numbers(sel, rows)
-    wanted = np.array([text == path or text.startswith(f"{path}/") for text in (*paths["path"], "")], np.bool_)
-    if path == NOT_ATTRIBUTED:
-        wanted[-1] = True
+    number, tree = path_numbers(sel, rows)
+    wanted = inside(tree.parent, np.array([text == path for text in tree.paths], np.bool_))
+    wanted = np.append(wanted, path == NOT_ATTRIBUTED)
     return summarize(sel, rows.filter(wanted[number]))  # no module, -1, reads the spare entry at the end
 
 
@@ -94,11 +93,10 @@ def _scopes(sel: Selection, layout: pl.Schema, conventions: Conventions) -> pl.D
 
 def _frame(tree: ModuleTree, order: Ints, columns: dict[str, Ints]) -> pl.DataFrame:
     numbers = ("calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "backward_device_ns")
-    depth = pl.col("path").str.count_matches("/", literal=True).cast(pl.Int64).alias("depth")
     filled = {name: columns.get(name, np.empty(0, np.int64)) for name in (*numbers, "kernels", "operators", *SUMS)}
     return (
         tree.frame()
-        .with_columns(depth)
+        .with_columns(depth=tree.depth)
         .with_columns(**{name: pl.Series(values, dtype=pl.Int64) for name, values in filled.items()})
         .select(pl.all().gather(order))
     )

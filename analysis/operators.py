@@ -26,6 +26,7 @@ from tracetui.analysis.tables.kernels import UNCLEAR, USES
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 from tracetui.parsers.links import lookup
+from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
@@ -327,14 +328,8 @@ def _paths_of(sel: Selection, nodes: OperatorTree) -> Ints:
 
 def _inherited(values: Ints, parent: Ints) -> Ints:
     """Each node's value, or that of its nearest ancestor that has one."""
-    inherited: Ints = values.copy()
-    up = parent
-    while True:
-        open_ = (inherited == NONE) & (up >= 0)
-        if not open_.any():
-            return inherited
-        inherited = np.where(open_, values[np.maximum(up, 0)], inherited)
-        up = np.where(up >= 0, parent[np.maximum(up, 0)], NONE)
+    at = nearest(parent, values != NONE, np.arange(values.size))
+    return np.append(values, NONE)[at]
 
 
 def _host_labels(sel: Selection, number: Ints, by: str) -> pl.Series:

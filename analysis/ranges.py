@@ -16,8 +16,10 @@ from tracetui.analysis.attribution.calltree import (
     count,
     dense,
     depth_first,
+    inside,
     lanes_of,
     merged_paths,
+    path_texts,
     roll_up,
 )
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
@@ -257,8 +259,6 @@ LAYOUT = {
     "number": pl.Int64(),
 }
 """The columns of `range_tree`."""
-LONGEST_PATH = 1 << 10
-"""Letters of a path: written in full, those of ranges inside each other grow with the square of their number."""
 
 
 class RangePaths(Struct, frozen=True):
@@ -280,14 +280,9 @@ class RangePaths(Struct, frozen=True):
         at = lookup(self.rows, host_rows)
         return np.where(at >= 0, self.path[at], NONE) if self.path.size else at
 
-    def texts(self) -> list[str]:
-        """``train_step/forward_pass/NCCL:all_reduce`` of each path; of a long one ``…`` and its end."""
-        texts: list[str] = []
-        for above, (domain, name) in zip(self.parent.tolist(), self.labels, strict=True):
-            own = f"{domain}:{name}" if domain else name
-            text = own if above < 0 else f"{texts[above]}/{own}"
-            texts.append(text if len(text) <= LONGEST_PATH else f"…{text[-LONGEST_PATH:]}")
-        return texts
+    def texts(self) -> tuple[list[str], Ints]:
+        """``train_step/forward_pass/NCCL:all_reduce`` of each path, and how many are above it."""
+        return path_texts(self.parent, (f"{domain}:{name}" if domain else name for domain, name in self.labels))
 
 
 def range_paths(trace: Trace) -> RangePaths:
@@ -342,12 +337,10 @@ def range_tree(sel: Selection) -> pl.DataFrame:
     first = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(first, tree.path, host["start"].to_numpy()[tree.rows])
     order = depth_first(tree.parent, first)
-    depth = np.zeros(size, np.int64)
-    for number, above in enumerate(tree.parent.tolist()):
-        depth[number] = depth[above] + 1 if above >= 0 else 0
+    texts, depth = tree.texts()
     frame = pl.DataFrame(
         {
-            "path": tree.texts(),
+            "path": texts,
             "name": [name for _, name in tree.labels],
             "domain": [domain for domain, _ in tree.labels],
             "depth": depth,
@@ -394,10 +387,9 @@ def range_launches(sel: Selection, number: int) -> tuple[pl.DataFrame, list[str]
     wanted = np.zeros(len(tree.labels) + 1, np.bool_)
     wanted[number] = True
     if number >= 0:
-        for path, above in enumerate(tree.parent.tolist()):  # a parent's number is smaller than its children's
-            wanted[path] |= above >= 0 and wanted[above]
+        wanted[:-1] = inside(tree.parent, wanted[:-1])
     chosen = wanted[own]  # no range, -1, reads the spare entry at the end
-    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    texts = [*tree.texts()[0], NOT_IN_ANY_RANGE]
     return rows.filter(pl.Series(chosen)), [texts[at] for at in own[chosen].tolist()]
 
 
@@ -407,7 +399,7 @@ def kernel_ranges(sel: Selection, name: str) -> pl.DataFrame:
     rows = kernel_rows(sel)
     rows = rows.filter(names.matching(rows["name"], name.__eq__))
     own = tree.number_of(innermost(sel.trace.host, tree.rows, rows))
-    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    texts = [*tree.texts()[0], NOT_IN_ANY_RANGE]
     launches = pl.DataFrame({"number": own, "duration": rows["duration"]})
     launches = launches.group_by("number").agg(calls=pl.len().cast(pl.Int64), ns=pl.col("duration").sum())
     path = pl.Series("path", [texts[number] for number in launches["number"].to_list()], dtype=pl.String)

@@ -115,7 +115,7 @@ def range_tree_kernels(sel: Selection) -> pl.DataFrame:
             device_meanwhile_ns=spent.sum(),
         )
     )
-    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    texts = [*tree.texts()[0], NOT_IN_ANY_RANGE]
     path = pl.Series("path", [texts[number] for number in sums["number"]], pl.String)
     return (
         _short(sums.with_columns(path))

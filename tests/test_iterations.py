@@ -123,7 +123,7 @@ def test_ranges_that_repeat_are_the_steps(read: Read, name: str, said: str, inde
 @pytest.mark.parametrize(
     "name",
     ["train_step", "optimizer_step {}", "backward", "attention {}", "aten::mm", "nccl:all_reduce", "DecoderLayer_{}",
-     "model.layers.{}", "encoder block {}", "expert {}", "stage{}"],
+     "model.layers.{}", "transformer.h.{}", "encoder block {}", "expert {}", "stage{}"],
 )  # fmt: skip
 def test_what_occurs_once_or_is_only_a_part_is_no_step(read: Read, name: str) -> None:
     trace = read(Program().steps(name, 1 if name == "train_step" else 4))

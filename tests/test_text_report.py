@@ -273,7 +273,8 @@ def test_merged_modules_are_a_tree_that_adds_up() -> None:
             "backward_device_us": 0.5,
             "calls": 1,
         }
-        return {"path": path, "name": name, "class_name": name.rpartition("_")[0], **times}
+        depth = path.count("/")
+        return {"path": path, "name": name, "class_name": name.rpartition("_")[0], "depth": depth, **times}
 
     rows = [
         row("Net_0", 10.0),

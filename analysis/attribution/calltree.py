@@ -189,6 +189,32 @@ def merged_paths(above: Ints, label: Ints, labels: int) -> tuple[Ints, Ints, Int
     return path, pairs // most - 1, pairs % most
 
 
+LONGEST_PATH = 1 << 10
+"""Letters of a path: written in full, those of calls inside each other grow with the square of their number."""
+
+
+def path_texts(parent: Ints, own: Iterable[str]) -> tuple[list[str], Ints]:
+    """``train_step/forward_pass/matmul`` of each path, and how many are above it.
+
+    Of a long one, ``…``, how many are above it, and its end.
+    """
+    texts: list[str] = []
+    depth = np.zeros(parent.size, np.int64)
+    for number, (above, name) in enumerate(zip(parent.tolist(), own, strict=True)):
+        depth[number] = depth[above] + 1 if above >= 0 else 0
+        text = name if above < 0 else f"{texts[above]}/{name}"
+        texts.append(text if len(text) <= LONGEST_PATH else f"…{depth[number]}…{text[-LONGEST_PATH:]}")
+    return texts, depth
+
+
+def inside(parent: Ints, wanted: Bools) -> Bools:
+    """Which paths are wanted or below one that is; a parent's number is smaller than its children's."""
+    found = wanted.copy()
+    for number, above in enumerate(parent.tolist()):
+        found[number] |= above >= 0 and found[above]
+    return found
+
+
 def depth_first(parent: Ints, first: Ints) -> Ints:
     """Path numbers as a reader walks the tree: a path, then all below it; siblings by when they began first."""
     children: dict[int, list[int]] = {}

@@ -24,6 +24,7 @@ from tracetui.analysis.attribution.calltree import (
     dense,
     depth_first,
     merged_paths,
+    path_texts,
     roll_up,
 )
 from tracetui.analysis.attribution.operator_tree import scope_mask
@@ -54,7 +55,9 @@ class ModuleTree(Struct, frozen=True):
     names: list[str]
     """``Mamba_3`` of each path."""
     paths: list[str]
-    """``VisionMamba_0/Block_1/Mixer_1/Mamba_3`` of each path."""
+    """``VisionMamba_0/Block_1/Mixer_1/Mamba_3`` of each path, as of `path_texts`."""
+    depth: Ints
+    """How many modules are around each path."""
 
     def path_of(self, host_rows: Ints) -> Ints:
         """The path number of each module row; -1 for no row."""
@@ -65,13 +68,12 @@ class ModuleTree(Struct, frozen=True):
 
     def frame(self) -> pl.DataFrame:
         """One row per path number: path, name, class_name."""
-        return pl.DataFrame(
-            {
-                "path": pl.Series(self.paths, dtype=pl.String),
-                "name": pl.Series(self.names, dtype=pl.String),
-                "class_name": pl.Series([class_name(name) for name in self.names], dtype=pl.String),
-            }
-        )
+        return _frame(self.paths, self.names)
+
+
+def _frame(paths: list[str], names: list[str]) -> pl.DataFrame:
+    columns = {"path": paths, "name": names, "class_name": [class_name(name) for name in names]}
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
 def class_name(name: str) -> str:
@@ -90,10 +92,7 @@ def module_tree(trace: Trace) -> ModuleTree:
     texts = [text.removeprefix(PREFIX) for text in decode(codes.astype(np.uint32)).cast(pl.String).to_list()]
     path, parent, label = merged_paths(calls.parent, name, len(texts))
     names = [texts[own] for own in label.tolist()]
-    paths: list[str] = []
-    for up, own in zip(parent.tolist(), names, strict=True):
-        paths.append(own if up < 0 else f"{paths[up]}/{own}")
-    return ModuleTree(calls, path, parent, names, paths)
+    return ModuleTree(calls, path, parent, names, *path_texts(parent, names))
 
 
 _COMPILED = re.compile(r"p?jit\(.*\)$")
@@ -116,14 +115,7 @@ class ScopeTree(Struct, frozen=True):
 
     def frame(self) -> pl.DataFrame:
         """One row per path number: path, name, class_name."""
-        names = [path.rpartition("/")[2] for path in self.paths]
-        return pl.DataFrame(
-            {
-                "path": pl.Series(self.paths, dtype=pl.String),
-                "name": pl.Series(names, dtype=pl.String),
-                "class_name": pl.Series([class_name(name) for name in names], dtype=pl.String),
-            }
-        )
+        return _frame(self.paths, [path.rpartition("/")[2] for path in self.paths])
 
 
 def scope_tree(rows: pl.DataFrame) -> ScopeTree:

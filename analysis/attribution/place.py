@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
-from tracetui.analysis.attribution.module_tree import PREFIX, module_tree
+from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, path_texts, row_ids
+from tracetui.analysis.attribution.module_tree import PREFIX, class_name, module_tree
 from tracetui.analysis.base.names import distinct, mapped, matching, of_kinds
 from tracetui.analysis.base.own_code import LIBRARY, RECORDER
 from tracetui.analysis.base.remembered import kept
@@ -294,7 +294,8 @@ def placed(
     """
     host, found = trace.host, around(trace, rows, when)
     tree = module_tree(trace)
-    paths = pl.Series([class_path(path) for path in tree.paths], dtype=pl.String).cast(pl.Categorical)
+    classes, _ = path_texts(tree.parent, map(class_name, tree.names))
+    paths = pl.Series(classes, dtype=pl.String).cast(pl.Categorical)
     table = pl.DataFrame(
         {
             "frame": _frame_texts(trace, found.frame),
@@ -323,11 +324,10 @@ def call_name(name: str) -> str:
         return f"{match[2].rpartition('.')[2]}.{match[1]}" if match[2] else match[1]
     if match := FRAME.fullmatch(name):
         return f"{match['function']} ({match['file'].removesuffix('/__init__.py').rpartition('/')[2]})"
-    return _INSTANCE.sub("", name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name.removeprefix(_TASK)
+    return class_name(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name.removeprefix(_TASK)
 
 
 _BUILT_IN = re.compile(r"<built-in (?:method|function) (\S+?)(?: of (?:type )?(.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>")
-_INSTANCE = re.compile(r"_\d+$")
 
 
 def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
@@ -341,11 +341,6 @@ def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
     own = {stack: _of_stack(stack) for stack in stacks.unique().drop_nulls()}
     texts = stacks.replace_strict(own, default=None, return_dtype=pl.String).cast(pl.Categorical)
     return pl.select(pl.when(pl.Series(named)).then(names).otherwise(texts)).to_series()
-
-
-def class_path(path: str) -> str:
-    """``Encoder/Block/Linear`` of ``Encoder_0/Block_3/Linear_7``."""
-    return "/".join(_INSTANCE.sub("", name) for name in path.split("/"))
 
 
 def innermost_units(trace: Trace) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec import structs
 
-from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.attribution.calltree import roll_up, row_ids
 from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import in_ranges
@@ -566,18 +566,22 @@ def module_noise(sel: Selection) -> pl.DataFrame:
     number = pl.select(pl.when(own < 0).then(backward).otherwise(own)).to_series()
     spent = device.select("step", pl.col("duration").alias("ns")).with_columns(number.alias("number"))
     spent = spent.filter(pl.col("number") >= 0).group_by("number", "step").agg(pl.col("ns").sum(), calls=pl.len())
-    above = [[at, *_ancestors(at, tree.parent)] for at in range(len(tree.paths))]
-    holders = pl.DataFrame({"number": range(len(above)), "name": above}).explode("name")
-    paths = pl.Series(tree.paths, dtype=pl.String)
-    held = spent.join(holders.cast({"number": pl.Int64}), on="number")
-    return _work(held.with_columns(paths.gather(held["name"]).alias("name")).drop("number"), sel)
+    paths, steps = pl.Series(tree.paths, dtype=pl.String), spent["step"].unique().sort()
+    held = [pl.DataFrame(schema={"name": pl.String, "step": steps.dtype, "ns": pl.Int64, "calls": pl.Int64})]
+    for some in steps.to_frame().iter_slices(max(_CELLS // len(tree.paths), 1)):
+        rows = spent.join(some.with_row_index("at"), on="step")
+        sums = np.zeros((len(tree.paths), some.height, 2), np.int64)
+        sums[rows["number"], rows["at"]] = rows.select("ns", "calls").to_numpy()
+        sums = roll_up(tree.parent, sums)
+        number, at = np.nonzero(sums[:, :, 1])
+        ns, calls = sums[number, at].T
+        held.append(pl.DataFrame([paths.gather(number).alias("name"), some["step"].gather(at), pl.Series("ns", ns),
+                                  pl.Series("calls", calls)]))  # fmt: skip
+    return _work(pl.concat(held), sel)
 
 
-def _ancestors(at: int, parents: object) -> list[int]:
-    found = []
-    while (at := int(parents[at])) >= 0:  # type: ignore[index]
-        found.append(at)
-    return found
+_CELLS = 1 << 22
+"""Modules times steps that are added up at a time."""
 
 
 def _work(spent: pl.DataFrame, sel: Selection) -> pl.DataFrame:

@@ -207,7 +207,10 @@ def script() -> NoReturn:
             os.environ.setdefault(name, value)
         if command == "ranks":
             _return_freed_memory()
-    code = main()
+    try:
+        code = main()
+    except KeyboardInterrupt as stop:  # before the command had begun
+        code = stop.code if isinstance(stop, Ended) else INTERRUPTED
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()

@@ -161,15 +161,15 @@ class _Branch(Struct):
 def merged_modules(rows: Iterable[TreeRow]) -> list[Merged]:
     """The rows of `modules`, the instances of one class below the same classes as one; parents precede children."""
     top = _Branch(Merged("", "", -1))
+    way = [top]
     for row in rows:
-        branch = top
-        for part in row.path.split("/"):
-            branch = branch.below(_class_name(part), part)
-        node = branch.node
+        del way[row.depth + 1 :]
+        way.append(way[-1].below(_class_name(row.name), row.name))
+        node = way[-1].node
         if not node.paths:
             node.name = node.base = row.class_name or row.name
         node.add(row, row.path)
-    return [node for node in top.inside() if node.paths]
+    return top.inside()
 
 
 def merged_ranges(rows: Iterable[TreeRow]) -> list[Merged]:

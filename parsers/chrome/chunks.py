@@ -94,7 +94,9 @@ class ChunkReader(Struct):
             if filled < wanted:
                 if cut >= 0:
                     yield Chunk(buffer, cut + 1, position, form)
-                self._finish(bytes(buffer[cut + 1 : filled]), position + cut + 1)
+                left = bytes(buffer[cut + 1 : filled])
+                del buffer  # where something of a gigabyte stands behind the events, that is much
+                self._finish(left, position + cut + 1)
                 return
             left = bytes(buffer[cut + 1 : filled])
             if cut >= 0:

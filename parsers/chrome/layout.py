@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,8 @@ def array_end(text: bytes) -> int | None:
         looked += len(text) - match.start(1)
         if looked > MOST_LOOKS * len(text):  # lists of objects in each event
             break
-        if trailer(text[match.start(1) :])[1]:
+        with suppress(*UNDECODABLE):  # a bracket that damage put into an event has more behind it than keys
+            _DECODER.decode("{" + text[match.end(1) - 1 :].decode("utf-8", "replace"))
             found = match.start(1)
     return found
 

@@ -33,6 +33,8 @@ MADE_BY_TORCH = re.compile(
 )
 """Ranges that PyTorch and what runs in it set, not the user."""
 _LAYER = re.compile(r"\b(layers?|(de|en)coders?|blocks?|stages?|experts?)\b")
+_SUBMODULE = re.compile(r"(?:\w+\.)+#(?:\.[\w#]+)*")
+"""PyTorch's own names of modules in a list: ``transformer.h.#``."""
 _STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
 _WORDS = re.compile(r"[^a-z0-9]+")
 _WORDS_OF_LINES = re.compile(r"[^a-z0-9\n]+")
@@ -86,7 +88,7 @@ def means_step(label: str) -> bool:
 
 def is_layer(label: str) -> bool:
     """Whether a name without its numbers is one for a part of a model (``DecoderLayer_#``), which repeats in a pass."""
-    return "::" not in label and _LAYER.search(_words(label)) is not None
+    return "::" not in label and (_LAYER.search(_words(label)) or _SUBMODULE.fullmatch(label.strip())) is not None
 
 
 def is_pass(label: str) -> bool:

@@ -265,13 +265,14 @@ def _add(frame: pl.DataFrame, agents: Mapping[int, int], parts: Parts) -> None:
             titles = [title for title in frame.columns if title not in _FIRST_VERSION]
             counted = rows.unpivot(titles, index=_DISPATCH, variable_name="metric", value_name="value")
         elif "Counter_Name" in frame.columns:
-            counted = rows.select(*_DISPATCH, metric="Counter_Name", value="Counter_Value")
+            value = pl.col("Counter_Value") if "Counter_Value" in frame.columns else pl.lit(None)
+            counted = rows.select(*_DISPATCH, metric="Counter_Name", value=value)
         else:
             parts[_KERNELS].append(rows.select(*kernel))
             return
         parts[_DISPATCHES].append(rows.select(*kernel).unique(_DISPATCH, keep="first", maintain_order=True))
-        value = pl.col("value").cast(pl.Float64, strict=False)
-        parts[_COUNTERS].append(counted.with_columns(value, pl.col("metric").cast(pl.Categorical), name=_NO_NAME))
+        numbers = pl.col("value").cast(pl.Float64, strict=False)
+        parts[_COUNTERS].append(counted.with_columns(numbers, pl.col("metric").cast(pl.Categorical), name=_NO_NAME))
     elif "Direction" in frame.columns:
         kind = pl.col("Direction").str.strip_prefix("MEMORY_COPY_").replace_strict(_DIRECTIONS, default=0)
         to, source = agent("Destination_Agent_Id"), agent("Source_Agent_Id")

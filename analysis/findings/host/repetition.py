@@ -195,13 +195,13 @@ def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is
     )
     rows = rows[called]
     weighed = names.matching(host["name"], lambda name: bool(_WEIGHED.match(name)))
-    within = np.flatnonzero(is_module | weighed)
-    while within.size:
-        holding = np.unique(nearest(parent, function, within))
-        holding = holding[holding >= 0]
-        rows = rows[~np.isin(rows, holding) | whole[rows]]
-        within = parent[holding]
-    return rows
+    functions = np.append(nearest(parent, function, np.arange(parent.size)), NONE)
+    holding = np.append(np.zeros(parent.size, np.bool_), True)  # the last is no function
+    within = functions[np.flatnonzero(is_module | weighed)]
+    while (within := np.unique(within[~holding[within]])).size:
+        holding[within] = True
+        within = functions[parent[within]]
+    return rows[~holding[rows] | whole[rows]]
 
 
 @looks_for(S29)
