@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tracetui.analysis import host_lines
 from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import FRAME, PART, Place, call_name, grouped, own_frames
+from tracetui.analysis.attribution.place import FRAME, PART, Place, call_name, forwards, grouped, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.own_code import COMPILED
@@ -100,7 +100,7 @@ def units(facts: Facts, looping: int) -> Units | None:
     path, host = host_path(facts), facts.trace.host
     if path is None:
         return None
-    frames, parent, forward = own_frames(facts.trace), parents_of(host), row_ids(host["forward"])
+    frames, parent = own_frames(facts.trace), parents_of(host)
     row = np.arange(host.height)
     inside = scope_mask(facts.sel)
     function = frames.own & ~names.matching(host["name"], lambda name: bool(PART.search(name)))
@@ -122,20 +122,19 @@ def units(facts: Facts, looping: int) -> Units | None:
     place, is_unit = np.full(host.height + 1, NONE), np.zeros(host.height, np.bool_)
     place[unit], is_unit[unit] = np.arange(unit.size), True
     innermost = place[nearest(parent, is_unit, row)]
-    task = nearest(parent, forward >= 0, row)
-    before = np.append(forward, NONE)[task]
-    of_call = np.where(innermost >= 0, innermost, np.append(innermost, NONE)[before])
+    of_call = np.where(innermost >= 0, innermost, np.append(innermost, NONE)[forwards(facts.trace)[:-1]])
     within = place[nearest(parent, is_unit, parent[unit])]
     # of a hook none is told: it is called in each layer
     above = nearest(parent, function | is_module, parent[unit])
     layer = np.searchsorted(_layers(host, parent, function, is_module & inside), np.where(is_module[above], 0, unit))
     launch = row_ids(facts.launches["launch"])
-    on_path, on_gpu = np.zeros(unit.size + 1), np.zeros(unit.size + 1)
-    np.add.at(on_path, np.append(of_call, NONE)[path.row], path.ns / path.steps)
-    np.add.at(on_gpu, np.append(innermost, NONE)[launch], facts.launches["duration"].fill_null(0).to_numpy())
-    for at in np.argsort(-unit):  # what is inside comes after what it is in
-        on_path[within[at]] += on_path[at]
-        on_gpu[within[at]] += on_gpu[at]
+    path_ns, gpu_ns = np.zeros(unit.size + 1), np.zeros(unit.size + 1)
+    np.add.at(path_ns, np.append(of_call, NONE)[path.row], path.ns / path.steps)
+    np.add.at(gpu_ns, np.append(innermost, NONE)[launch], facts.launches["duration"].fill_null(0).to_numpy())
+    on_path, on_gpu, inner = path_ns.tolist(), gpu_ns.tolist(), np.argsort(-unit)
+    for at, outer in zip(inner.tolist(), within[inner].tolist(), strict=True):  # inside comes after what it is in
+        on_path[outer] += on_path[at]
+        on_gpu[outer] += on_gpu[at]
     table = pl.DataFrame(
         {
             "unit": unit,
