@@ -141,8 +141,9 @@ def api_calls(sel: Selection) -> pl.DataFrame:
     Returns:
         name, calls, total_ns, mean_ns, median_ns, min_ns, max_ns, std_ns, percent (of the time in all API calls).
     """
-    calls = sel.host.lazy().select("kind", "name", "duration").filter(pl.col("kind").is_in(["runtime", "driver"]))
-    table = calls.group_by("name").agg(timings()).with_columns(pl.col("name").cast(pl.String)).collect()
+    calls = sel.trace.host.select("kind", "name", "duration")
+    calls = names.rows_where(calls, names.of_kinds(calls["kind"], "runtime", "driver") & scope_mask(sel))
+    table = calls.lazy().group_by("name").agg(timings()).with_columns(pl.col("name").cast(pl.String)).collect()
     # within the plan groups come in pieces, and Polars rounds a division of a piece with one row otherwise
     share = 100 * pl.col("total_ns") / pl.max_horizontal(1, pl.sum("total_ns"))
     return table.rechunk().with_columns(percent=share).sort("total_ns", "name", descending=[True, False])

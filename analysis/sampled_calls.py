@@ -172,7 +172,7 @@ def located(trace: Trace, rows: Ints, when: Ints | None = None, ranges: pl.Serie
     """
     start = np.append(trace.host["start"].to_numpy(), 0)[rows] if when is None else when
     table = placed(trace, rows, when, ranges)
-    line = pl.when(~pl.col("backward")).then(pl.lit(_lines_in(trace, table["frame"].cast(pl.String), start)))
+    line = pl.when(~pl.col("backward")).then(pl.lit(_lines_in(trace, table["frame"], start)))
     return table.with_columns(line=line)
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-THREADS = min(4, os.cpu_count() or 1)
+THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 Task = TypeVar("Task")
 Done = TypeVar("Done")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4

@@ -5,6 +5,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -234,7 +235,7 @@ def test_shares_of_api_calls_are_divided_on_the_whole_table(tmp_path: Path) -> N
     trace = spread(tmp_path, threads=3, streams=2)
     host = pl.concat([trace.host.with_columns(name=pl.lit(name, pl.Categorical)) for name in ("x", "y", "z")])
     host = host.with_columns(duration=pl.int_range(pl.len(), dtype=pl.Int64) * 7919 + 31)
-    sel: Any = SimpleNamespace(host=host)
+    sel = select(replace(trace, host=host))
     table = api_calls(sel)
     share = 100 * pl.col("total_ns") / pl.col("total_ns").sum()
     assert table["percent"].to_list() == table.rechunk().select(share).to_series().to_list()
@@ -568,7 +569,9 @@ def test_small_results_stay_with_what_they_are_of_and_large_ones_go() -> None:
     large = latest(lambda of, more=0: np.full(3, more))
     first = large(one, 1)
     assert large(one, 1) is first
-    assert large(one, more=1) is not first
+    assert large(one, more=1) is first
+    assert large(one, 0) is not first
+    assert large(one) is large(one, 0)
     assert large(one, 2).tolist() == [2, 2, 2]
     alive = large(other)
     assert large(other) is alive

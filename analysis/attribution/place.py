@@ -144,17 +144,14 @@ class Around(Struct, frozen=True):
 
 def around(trace: Trace, rows: Ints, when: Ints | None = None) -> Around:
     """Finds frame, module and operator of host rows (-1 for none); `when` is the time of each, by default its start."""
-    host, frames = trace.host, own_frames(trace)
-    parent, forward = parents_of(host), row_ids(host["forward"])
-    is_module = of_kinds(host["kind"], "module")
+    host, frames, modules = trace.host, own_frames(trace), _modules(trace)
     frame_of, unit_of, operator_of = (np.append(of, NONE) for of in (frames.frame, frames.unit, frames.operator))
-    frame, module, call = frame_of[rows], nearest(parent, is_module, rows), operator_of[rows]
-    task = nearest(parent, forward >= 0, rows)
-    of_task = np.flatnonzero((task >= 0) & (frame < 0))
-    before = forward[task[of_task]]
+    frame, module, call, before = frame_of[rows], modules[rows], operator_of[rows], forwards(trace)[rows]
+    of_task = np.flatnonzero((before >= 0) & (frame < 0))
+    before = before[of_task]
     backward = np.zeros(rows.size, np.bool_)
     backward[of_task] = module[of_task] < 0
-    module[of_task[backward[of_task]]] = nearest(parent, is_module, before[backward[of_task]])
+    module[of_task[backward[of_task]]] = modules[before[backward[of_task]]]
     frame[of_task] = frame_of[before]
     other = np.flatnonzero(call < 0)
     call[other] = frames.called[unit_of[rows[other]]]
@@ -165,6 +162,21 @@ def around(trace: Trace, rows: Ints, when: Ints | None = None) -> Around:
         at = frames.running.innermost_at(np.zeros(lost.size, np.int64), times)
         frame[lost] = np.where(at >= 0, frames.rows[at], NONE)
     return Around(frame, module, call, backward)
+
+
+@kept
+def forwards(trace: Trace) -> Ints:
+    """Of each host row the forward operator whose gradients it computes, -1 for none; and one more, for no row."""
+    forward = row_ids(trace.host["forward"])
+    tasks = nearest(parents_of(trace.host), forward >= 0, np.arange(forward.size))
+    return np.append(forward, NONE)[np.append(tasks, NONE)]
+
+
+@kept
+def _modules(trace: Trace) -> Ints:
+    """Of each host row the innermost module that it is in, or itself, -1 for none; and one more, for no row."""
+    is_module = of_kinds(trace.host["kind"], "module")
+    return np.append(nearest(parents_of(trace.host), is_module, np.arange(is_module.size)), NONE)
 
 
 def _what_is_called(host: pl.DataFrame, unit: Ints, operator: Ints) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -47,17 +48,21 @@ def kept_of_pair(compute: Callable[[Trace, Trace], Found]) -> Callable[[Trace, T
 def latest(compute: Callable[..., Found]) -> Callable[..., Found]:
     """Makes a function remember its last result as long as its first argument lives; for arrays of many rows.
 
-    The first argument is compared by identity, the others by value. Callers must not write into the result.
+    The first argument is compared by identity, the others by value, the same whether they are given or left as they
+    are by default. Callers must not write into the result.
     """
-    slot: list[tuple[weakref.ref[object], tuple[object, ...], dict[str, object], Found]] = []
+    slot: list[tuple[weakref.ref[object], tuple[object, ...], Found]] = []
+    expected = signature(compute)
 
     @wraps(compute)
     def known(owner: object, *arguments: object, **named: object) -> Found:
-        for held, given, called, answer in tuple(slot):
-            if held() is owner and given == arguments and called == named:
+        call = expected.bind(owner, *arguments, **named)
+        call.apply_defaults()
+        for held, given, answer in tuple(slot):
+            if held() is owner and given == call.args[1:]:
                 return answer
-        found = compute(owner, *arguments, **named)
-        slot[:] = [(weakref.ref(owner, lambda _: slot.clear()), arguments, named, found)]
+        found = compute(*call.args)
+        slot[:] = [(weakref.ref(owner, lambda _: slot.clear()), call.args[1:], found)]
         return found
 
     return known

@@ -10,6 +10,8 @@ from typing import Any
 import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.base.names import of_kinds, rows_where
 from tracetui.analysis.selection import Selection, in_steps
 from tracetui.parsers.categories import encode, matching
 
@@ -50,7 +52,9 @@ def batch_in_shapes(sel: Selection) -> BatchSeen | None:
     them (warm-up, evaluation, setup) don't count. Returns None if no shape shows the batch.
     """
     sel = in_steps(sel)
-    host = sel.host.filter((pl.col("kind") == "operator") & pl.col("input_shapes").is_not_null())
+    host = sel.trace.host.with_row_index("row")
+    shaped = of_kinds(host["kind"], "operator") & host["input_shapes"].is_not_null().to_numpy()
+    host = rows_where(host, shaped & scope_mask(sel))
     names = encode(host["name"])
     for pattern, place, least in ((_CONVOLUTION, 0, 3), (_EMBEDDING, 1, 2), (_LINEAR, 0, 3)):
         rows = host.filter(pl.Series(matching(names, pattern.pattern))).sort("start")

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
+from tracetui.analysis.attribution.calltree import add_up, count, dense
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.selection import Selection
 
+    Bools = NDArray[np.bool_]
     Codes = NDArray[np.uint8]
 
 HOST, CALL, LATENCY, GAP, RETURN, WORK = range(6)
@@ -293,23 +295,10 @@ def critical_path(sel: Selection, model: Model) -> CriticalPath:
 
     The path is that of the model's first end: of the clean step where that is known, else of the recorded one.
     """
-    return _summed(sel, model.graph, _typical(model.graph, pieces(model)))
-
-
-def _typical(graph: Graph, pieces: Pieces) -> Pieces:
-    """The pieces of the typical steps: a mean over unlike steps is of none."""
-    if graph.typical is None:
-        return pieces
-    work = graph.work
-    chosen = graph.typical[np.unique(work.step[(work.step != NONE) & (work.call != NONE)])][pieces.step]
-    if not chosen.any():
-        return pieces
-    return Pieces(*(getattr(pieces, name)[chosen] for name in Pieces.__struct_fields__))
-
-
-def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
-    steps = max(len(np.unique(pieces.step)), 1)
-    parts = [_of_work(sel, graph, pieces), _of_calls(sel, graph, pieces), _of_host(sel, graph, pieces)]
+    graph, walked = model.graph, pieces(model)
+    chosen = _typical(graph, walked)
+    steps = max(len(np.unique(walked.step[chosen])), 1)
+    parts = [_of_work(sel, graph, walked, chosen), _of_calls(sel, graph, walked, chosen), _of_host(sel, model, chosen)]
     stretches = pl.concat(parts)
     total = int(stretches["sum"].sum())
     shown = (
@@ -328,6 +317,14 @@ def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
     )
 
 
+def _typical(graph: Graph, pieces: Pieces) -> Bools:
+    """Which pieces are of typical steps: a mean over unlike steps is of none."""
+    work = graph.work
+    if graph.typical is not None:
+        chosen = graph.typical[np.unique(work.step[(work.step != NONE) & (work.call != NONE)])][pieces.step]
+    return chosen if graph.typical is not None and chosen.any() else np.ones(pieces.step.size, np.bool_)
+
+
 _SUMS = ("resource", "ns", "percent", "pieces", "longest_ns")
 _LONGEST = ("start", "row", "frame")
 
@@ -343,53 +340,68 @@ def _grouped(events: pl.DataFrame, frame: str, resource: Codes, ns: Ints, start:
         start: when it begins in the recording.
         row: its row; -1 for none.
     """
+    lasting = np.flatnonzero(ns > 0)
+    ns, row = ns[lasting], row[lasting]
     name = events["name"].to_physical().to_numpy()
-    code = np.append(name, _NAMELESS)[row] if name.size else np.full(row.size, _NAMELESS)
-    table = pl.DataFrame({"code": code, "number": resource, "ns": ns, "start": start, "row": row})
-    longest = pl.col("start", "row").get(pl.col("ns").arg_max())
-    table = table.filter(pl.col("ns") > 0)
-    groups = table.group_by("code", "number").agg(
-        pl.col("ns").sum().alias("sum"), pl.len().alias("pieces"), pl.col("ns").max().alias("longest_ns"), longest
+    nameless = int(name.max(initial=0)) + 1
+    code = np.append(name, np.uint32(nameless))[row].astype(np.int64)
+    group, distinct = dense(code * len(RESOURCES) + resource[lasting])
+    longest_ns = np.zeros(distinct.size, np.int64)
+    np.maximum.at(longest_ns, group, ns)
+    longest = np.flatnonzero(ns == longest_ns[group])[::-1]
+    first = np.zeros(distinct.size, np.int64)
+    first[group[longest]] = longest  # the first one of each is written last
+    named = events["name"].gather(np.maximum(row[first], 0)).cast(pl.String) if events.height else pl.lit(None)
+    return pl.DataFrame(
+        {
+            "resource": np.array(RESOURCES)[distinct % len(RESOURCES)],
+            "sum": add_up(group, ns, distinct.size),
+            "pieces": count(group, distinct.size),
+            "longest_ns": longest_ns,
+            "start": start[lasting][first],
+            "row": row[first],
+        }
+    ).with_columns(
+        name=pl.when(pl.col("row") >= 0).then(named).otherwise(pl.lit("no call recorded")), frame=pl.lit(frame)
     )
-    named = events["name"].gather(groups["row"].clip(0)).cast(pl.String)
-    return groups.select(
-        pl.lit(pl.Series(RESOURCES)).gather(pl.col("number")).alias("resource"),
-        pl.when(pl.col("row") >= 0).then(pl.lit(named)).otherwise(pl.lit("no call recorded")).alias("name"),
-        "sum", "pieces", "longest_ns", "start", "row", pl.lit(frame).alias("frame"),
-    )  # fmt: skip
 
 
-_NAMELESS = np.iinfo(np.uint32).max
-
-
-def _of_work(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
+def _of_work(sel: Selection, graph: Graph, pieces: Pieces, chosen: Bools) -> pl.DataFrame:
     """Activities, the gaps between them and the ways of launches, named by the activity."""
-    chosen = np.isin(pieces.what, (WORK, GAP, LATENCY))
+    chosen = chosen & np.isin(pieces.what, (WORK, GAP, LATENCY))
     at, what = pieces.at[chosen], pieces.what[chosen]
     device = sel.trace.device
     resource = work_resources(device, graph, at, what)
     return _grouped(device, "device", resource, pieces.ns[chosen], graph.work.start[at], graph.work.row[at])
 
 
-def _of_calls(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
+def _of_calls(sel: Selection, graph: Graph, pieces: Pieces, chosen: Bools) -> pl.DataFrame:
     """API calls, and the returns of those that waited."""
-    chosen = np.isin(pieces.what, (CALL, RETURN))
+    chosen = chosen & np.isin(pieces.what, (CALL, RETURN))
     at = pieces.at[chosen]
     resource = call_resources(graph, at, pieces.what[chosen])
     return _grouped(sel.trace.host, "host", resource, pieces.ns[chosen], graph.calls.start[at], graph.calls.row[at])
 
 
-def _of_host(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
-    """Host time between calls, divided among the innermost calls in it as they were recorded."""
-    chosen = pieces.what == HOST
-    at, ns = pieces.at[chosen], pieces.ns[chosen]
-    calls = graph.calls
-    end = calls.start[at]
-    layers = host_layers(sel, graph)
-    inner = inner_calls(sel.trace.host, graph, layers, at, end - calls.stretch[at], end)
-    scale = ns / np.maximum(calls.stretch[at], 1)
-    part = np.rint((inner.stop - inner.start) * scale[inner.owner]).astype(np.int64)
-    return _grouped(sel.trace.host, "host", resources_of(inner, layers), part, inner.start, inner.row)
+@latest
+def host_time(sel: Selection, model: Model) -> tuple[Inner, Ints]:
+    """The host's pieces of the path, cut where the innermost call changes; how long each takes in the replay."""
+    graph, walked = model.graph, pieces(model)
+    host, calls = walked.what == HOST, graph.calls
+    at, end = walked.at[host], calls.start[walked.at[host]]
+    inner = inner_calls(sel.trace.host, graph, host_layers(sel, graph), at, end - calls.stretch[at], end)
+    scale = walked.ns[host] / np.maximum(calls.stretch[at], 1)
+    return inner, np.rint((inner.stop - inner.start) * scale[inner.owner]).astype(np.int64)
+
+
+def _of_host(sel: Selection, model: Model, chosen: Bools) -> pl.DataFrame:
+    """Host time between calls, named by the innermost call."""
+    inner, ns = host_time(sel, model)
+    if not chosen.all():
+        inside = chosen[pieces(model).what == HOST][inner.owner]
+        inner, ns = Inner(*(getattr(inner, name)[inside] for name in Inner.__struct_fields__)), ns[inside]
+    resource = resources_of(inner, host_layers(sel, model.graph))
+    return _grouped(sel.trace.host, "host", resource, ns, inner.start, inner.row)
 
 
 UNKNOWN = -1

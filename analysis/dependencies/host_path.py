@@ -10,8 +10,7 @@ from msgspec import Struct
 from tracetui.analysis.attribution.calltree import lanes_of
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.critical_path import CALL, HOST, inner_calls, pieces
-from tracetui.analysis.dependencies.host_layers import host_layers
+from tracetui.analysis.dependencies.critical_path import CALL, host_time, pieces
 from tracetui.parsers.nesting import LaneClock, nest
 
 if TYPE_CHECKING:
@@ -39,11 +38,8 @@ class HostPath(Struct, frozen=True, eq=False, weakref=True):
 def host_path(sel: Selection, model: Model) -> HostPath:
     """The host's part of the critical path of the recording that has names."""
     graph, walked = model.graph, pieces(model)
-    calls, host, call = graph.calls, walked.what == HOST, walked.what == CALL
-    at, end = walked.at[host], calls.start[walked.at[host]]
-    inner = inner_calls(sel.trace.host, graph, host_layers(sel, graph), at, end - calls.stretch[at], end)
-    scale = walked.ns[host] / np.maximum(calls.stretch[at], 1)
-    spent = np.rint((inner.stop - inner.start) * scale[inner.owner]).astype(np.int64)
+    inner, spent = host_time(sel, model)
+    calls, call = graph.calls, walked.what == CALL
     called = walked.at[call]
     start = np.append(inner.start, calls.start[called])
     order = np.argsort(start, kind="stable")

@@ -140,7 +140,7 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
     calls = of_kinds(host["kind"], "operator") & host["input_shapes"].is_not_null().to_numpy()
     calls &= matching(host["name"], lambda name: _ATTENDS.match(name) is not None or "backward" in name.lower())
     told_by = ("name", "input_shapes", "concrete_inputs")
-    found = host.select("start", *(pl.col(key).cast(pl.String) for key in told_by))[calls.nonzero()[0]]
+    found = host.select("start", *told_by)[calls.nonzero()[0]].with_columns(pl.col(told_by).cast(pl.String))
     if not found.height or found["name"].str.contains("[Bb]ackward").any():
         return slots
     sizes = {row: _attention_sizes(*row) for row in found.select(told_by[1:]).unique().iter_rows()}

@@ -72,7 +72,7 @@ def recorded_span(facts: Facts) -> str:
 
 def host_span(facts: Facts) -> str:
     """The step that `Facts.host_model` says would be shorter: the verdict's, but for a run without clean steps."""
-    other = facts.host_model is not facts.model and not facts.sel.clean_step_ns
+    other = facts.model is not None and not facts.sel.clean_step_ns
     return _called(facts, "recorded") if other else program.span(facts)
 
 

@@ -52,10 +52,10 @@ def on_host(facts: Facts, when: Intervals) -> list[Place]:
     if path is not None:
         inside = intervals.covered(when, path.start, path.end)
         part = np.rint(path.ns * (inside / np.maximum(path.end - path.start, 1))).astype(np.int64)
-        chosen = part > 0
-        if chosen.any():
-            there = _on_path(path, facts.trace).filter(pl.Series(chosen))
-            return grouped(there, part[chosen], path.steps, on_gpu=False)
+        if part.any():
+            there, begins = _on_path(path, facts.trace)
+            part = np.add.reduceat(part, begins)
+            return grouped(there.filter(pl.Series(part > 0)), part[part > 0], path.steps, on_gpu=False)
     host = facts.trace.host
     rows = innermost_units(facts.trace)
     if not rows.size:
@@ -67,9 +67,12 @@ def on_host(facts: Facts, when: Intervals) -> list[Place]:
 
 
 @latest
-def _on_path(path: HostPath, trace: Trace) -> pl.DataFrame:
-    """Where in the program each piece of the host's path is."""
-    return located(trace, path.row, (path.start + path.end) // 2)
+def _on_path(path: HostPath, trace: Trace) -> tuple[pl.DataFrame, Ints]:
+    """Where in the program the host's path is, and with which of its pieces it comes to each of these places."""
+    table = located(trace, path.row, (path.start + path.end) // 2)
+    moved = table.select(pl.any_horizontal(pl.all().ne_missing(pl.all().shift()))).to_series().to_numpy()
+    begins = np.union1d(np.flatnonzero(moved), 0)
+    return table[begins], begins
 
 
 def of_finding(facts: Facts, finding: Finding) -> tuple[Place, ...]:

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import own_frames
+from tracetui.analysis.attribution.place import forwards, own_frames
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
@@ -126,10 +126,10 @@ def _repeats(given: list[int], keys: list[int], *, is_view: bool) -> bool:
 def launched_by(facts: Facts, rows: Ints) -> Ints:
     """The device rows that these operators launch, and those that their gradients do."""
     host = facts.trace.host
-    chosen, parent, forward = np.zeros(host.height, np.bool_), parents_of(host), row_ids(host["forward"])
+    chosen, parent = np.zeros(host.height, np.bool_), parents_of(host)
     chosen[rows] = True
     launch = row_ids(facts.trace.device["launch"])
-    before = np.append(forward, NONE)[nearest(parent, forward >= 0, launch)]
+    before = forwards(facts.trace)[launch]
     inside: Bools = (nearest(parent, chosen, launch) >= 0) | (nearest(parent, chosen, before) >= 0)
     return np.flatnonzero(inside)
 

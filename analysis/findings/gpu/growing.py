@@ -31,8 +31,8 @@ CAT = "aten::cat"
 @looks_for(F21)
 def copied_to_append(facts: Facts, limits: Limits) -> Finding | None:
     host, launches = facts.trace.host, facts.launches
-    operator = host.select(name=pl.col("name"), shapes=pl.col("input_shapes").cast(pl.String))
-    called = operator[launches["operator"]]
+    called = host.select("name", shapes="input_shapes")[launches["operator"]]
+    called = called.with_columns(pl.col("shapes").cast(pl.String))
     of_cat = names.matching(called["name"], CAT.__eq__)
     largest = {text: _appended_to(text, limits.factor) for text in called["shapes"].filter(pl.Series(of_cat)).unique()}
     sizes = {size for size in largest.values() if size}

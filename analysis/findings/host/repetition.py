@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis import host_lines
-from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import NONE, numbered_by, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import FRAME, PART, Place, call_name, grouped, own_frames
+from tracetui.analysis.attribution.place import FRAME, PART, Place, call_name, forwards, grouped, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.own_code import COMPILED
@@ -76,8 +76,9 @@ class Units(Struct, frozen=True):
     """What functions of the program called, as rows of a table, and what those calls take."""
 
     table: pl.DataFrame
-    """unit (host row), frame (host row), step, label, host_ns (on the critical path, per step), spent_ns (as
-    recorded), gpu_ns: of the forward call; backward tasks count on the path. layer: how many layers began before."""
+    """unit (host row), frame (host row), step, label, same (a number for each frame, step and label), is_pass (a
+    backward pass), host_ns (on the critical path, per step), spent_ns (as recorded), gpu_ns: of the forward call;
+    backward tasks count on the path. layer: how many layers began before."""
     within: Ints
     """Of each unit the one that it is in, as places in the table; -1 for none."""
     of_call: Ints
@@ -101,7 +102,7 @@ def units(facts: Facts, looping: int) -> Units | None:
     path, host = host_path(facts), facts.trace.host
     if path is None:
         return None
-    frames, parent, forward = own_frames(facts.trace), parents_of(host), row_ids(host["forward"])
+    frames, parent = own_frames(facts.trace), parents_of(host)
     row = np.arange(host.height)
     inside = scope_mask(facts.sel)
     function = frames.own & ~names.matching(host["name"], lambda name: bool(PART.search(name)))
@@ -110,8 +111,8 @@ def units(facts: Facts, looping: int) -> Units | None:
     # what holds modules is a part of the network
     unit = unit[~np.isin(unit, frames.unit[is_module]) | is_module[unit]]
     called = np.where(frames.called[unit] >= 0, frames.called[unit], unit)
-    backward = np.flatnonzero(names.matching(host["name"], lambda name: bool(re.search(_BACKWARD, name))))
-    passes = np.full(host.height + 1, NONE)
+    is_pass = names.matching(host["name"], lambda name: bool(re.search(_BACKWARD, name)))
+    backward, passes = np.flatnonzero(is_pass), np.full(host.height + 1, NONE)
     passes[nearest(parent, function, backward)] = backward
     own = _own_calls(host, parent, np.flatnonzero(function & inside), function, is_module, passes[:-1] >= 0)
     # what runs a whole pass is told as its backward pass
@@ -123,33 +124,35 @@ def units(facts: Facts, looping: int) -> Units | None:
     place, is_unit = np.full(host.height + 1, NONE), np.zeros(host.height, np.bool_)
     place[unit], is_unit[unit] = np.arange(unit.size), True
     innermost = place[nearest(parent, is_unit, row)]
-    task = nearest(parent, forward >= 0, row)
-    before = np.append(forward, NONE)[task]
-    of_call = np.where(innermost >= 0, innermost, np.append(innermost, NONE)[before])
+    of_call = np.where(innermost >= 0, innermost, np.append(innermost, NONE)[forwards(facts.trace)[:-1]])
     within = place[nearest(parent, is_unit, parent[unit])]
     # of a hook none is told: it is called in each layer
     above = nearest(parent, function | is_module, parent[unit])
     layer = np.searchsorted(_layers(host, parent, function, is_module & inside), np.where(is_module[above], 0, unit))
     launch = row_ids(facts.launches["launch"])
-    on_path, on_gpu = np.zeros(unit.size + 1), np.zeros(unit.size + 1)
-    np.add.at(on_path, np.append(of_call, NONE)[path.row], path.ns / path.steps)
-    np.add.at(on_gpu, np.append(innermost, NONE)[launch], facts.launches["duration"].fill_null(0).to_numpy())
-    for at in np.argsort(-unit):  # what is inside comes after what it is in
-        on_path[within[at]] += on_path[at]
-        on_gpu[within[at]] += on_gpu[at]
+    path_ns, gpu_ns = np.zeros(unit.size + 1), np.zeros(unit.size + 1)
+    np.add.at(path_ns, np.append(of_call, NONE)[path.row], path.ns / path.steps)
+    np.add.at(gpu_ns, np.append(innermost, NONE)[launch], facts.launches["duration"].fill_null(0).to_numpy())
+    on_path, on_gpu, inner = path_ns.tolist(), gpu_ns.tolist(), np.argsort(-unit)
+    for at, outer in zip(inner.tolist(), within[inner].tolist(), strict=True):  # inside comes after what it is in
+        on_path[outer] += on_path[at]
+        on_gpu[outer] += on_gpu[at]
+    label = host["name"].gather(called)
     table = pl.DataFrame(
         {
             "unit": unit,
             "frame": frame,
             "step": step_at(facts.sel.steps, host["start"].to_numpy()[unit]).fill_null(NONE),
-            "label": host["name"].gather(called).cast(pl.String),
+            "label": label.cast(pl.String),
+            "same": label.to_physical(),
+            "is_pass": is_pass[called],
             "host_ns": on_path[:-1],
             "spent_ns": host["duration"].to_numpy()[unit],
             "gpu_ns": on_gpu[:-1],
             "layer": layer,
         }
     )
-    return Units(table, within, of_call)
+    return Units(table.with_columns(same=numbered_by(table, ("frame", "step", "same"))), within, of_call)
 
 
 def _looped(
@@ -211,8 +214,7 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
         return
     host, model = facts.trace.host, facts.host_model
     step_ns = facts.page_step.ns if model is None else model.step_ns
-    same = ["frame", "step", "label"]
-    is_pass = pl.col("label").str.contains(_BACKWARD)
+    same, is_pass = "same", pl.col("is_pass")
     passes = is_pass.sum().over("frame", "step")
     many = (pl.len().over(same) >= limits.calls) | ((passes >= limits.passes) & (pl.len().over(same) == passes))
     often = found.table.with_row_index("place").filter(many)
