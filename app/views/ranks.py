@@ -73,7 +73,8 @@ def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: b
         else field
         for field in filled(RANKS.columns, table)
     )
-    return Page.of(RANKS, table, columns=columns, note=note)
+    order = None if table.height > IN_SIGHT else ("rank", False)
+    return Page.of(RANKS, table, columns=columns, note=note, sort=order)
 
 
 def on_common_clock(job: Job, rank: int | None, moment: int) -> int:
@@ -139,7 +140,8 @@ def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
     """The ranks of one collective under one another, on the common clock."""
     calls = job.calls.filter(pl.col("instance") == row["instance"])
     # of many ranks the latest are what one looks for
-    calls = calls.sort("rank") if calls.height <= IN_SIGHT else calls.sort("begin", "rank", descending=[True, False])
+    order = ("rank", False) if calls.height <= IN_SIGHT else ("arrived_ns", True)
+    calls = calls.sort("rank") if order[0] == "rank" else calls.sort("begin", "rank", descending=[True, False])
     begin = int(calls["begin"].min())  # type: ignore[arg-type]
     whole = int(calls["end"].max()) - begin  # type: ignore[arg-type]
     frame = calls.with_columns(arrived_ns=pl.col("begin") - begin, duration_ns=pl.col("end") - pl.col("begin"))
@@ -149,7 +151,8 @@ def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
     ]
     frame = frame.with_columns(drawn=pl.Series(drawn, dtype=pl.String))
     title = " ".join(str(part) for part in (row["kind"] or "collective", _of_step(row)) if part)
-    return Page.of(ARRIVALS_OF_ONE, frame, title=title, note=f"{format_ns(whole)} from first arrival to end")
+    note = f"{format_ns(whole)} from first arrival to end"
+    return Page.of(ARRIVALS_OF_ONE, frame, title=title, sort=order, note=note)
 
 
 def rank_page(job: Job, summaries: Sequence[RankSummary], rank: int) -> Page:
