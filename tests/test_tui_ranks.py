@@ -156,7 +156,7 @@ def test_of_many_ranks_the_late_one_is_the_first_and_its_picture_stands_out():
     job = combine(summaries)
     table = judged(rank_rows(summaries, Scope()), (job,))
     page = ranks_page(job, table, first_drawn(job), in_title(job), ascii=True)
-    assert page.note == "late: rank 33, +8.000 ms silent host/step, last 24/24"
+    assert page.note == "late: rank 33, +8.000 ms silent host/step"
     assert page.frame.select("rank", "state", "drawn").rows()[:2] == [(33, "late", "%%%%"), (0, "", "....")]
     assert drawable(job) == ("wait_ns", "silent_ns", "late_ns")
     arrivals = arrivals_page(job, 0, ascii=True).frame

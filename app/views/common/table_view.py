@@ -445,6 +445,7 @@ class TableView(RowsView):
     def action_detail(self) -> None:
         """Shows or hides the details of the row."""
         self.detail.display = not self.detail.display
+        self._draw_above()
         if self.detail.display:
             self.call_after_refresh(self._show_detail)
         self.host.refresh_lines()
