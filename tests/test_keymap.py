@@ -132,7 +132,7 @@ async def test_footer_help_palette_tabs_and_keys_follow() -> None:
         assert app.theme == "light"
         await press(pilot, "ctrl+p")
         await write(pilot, "filter as")
-        assert "Filter as you type  (f)" in screen_text(app)
+        assert "Filter as you type  (a)" in screen_text(app)
         await press(pilot, "escape", "H")
         await settle(pilot)
         assert app.tab == "host"

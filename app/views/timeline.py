@@ -552,7 +552,8 @@ class TimelineView(LanesView):
             return {"timeline.back": "close"}
         if self.searched:
             # the hits' key takes the room of the events' and of the rarer ones, which the help page has
-            rarer = dict.fromkeys((f"timeline.{name}" for name in ("next", "follow", "event", "fit", "area")), "")
+            names = ("next", "follow", "event", "fit", "area", "begin")
+            rarer = dict.fromkeys((f"timeline.{name}" for name in names), "")
             return {"timeline.back": "end search", "timeline.next_same": "next hit"} | rarer
         labels = {"app.help": "keys, signs"} | ({"timeline.back": "back"} if self.host.came_by_jump else {})
         if self.session.scope.window is not None:
