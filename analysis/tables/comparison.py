@@ -22,7 +22,7 @@ OPERATORS = Table(
         ),
         Field(
             "delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True,
-            about="time in B minus time in A; + means that B takes longer; the largest either way comes first",
+            about="time in B minus time in A; + means that B takes longer",
         ),
         Field("delta_percent", "%", "change", width=6, priority=2, about="difference, % of A's time"),
         Field("a_ns", "A", "time", priority=1, sums=True, about="GPU time in A"),
