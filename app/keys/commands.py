@@ -180,7 +180,7 @@ _DECLARED: tuple[Command, ...] = (
     Command("timeline.to_bookmark", "apostrophe", "'", "Go to the next bookmark", "Timeline", "to_bookmark",
             "timeline"),
     Command("timeline.begin", "left_square_bracket", "[", "Mark the start of a range, at the start of the event",
-            "Timeline", "mark('begin')", "timeline", footer="mark range", rank=12),
+            "Timeline", "mark('begin')", "timeline", footer="range", rank=12),
     Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
             "Timeline", "mark('end')", "timeline", rank=12),
     Command("timeline.area", "v", "v", "What ran in the marked range, by lane: calls, time, share", "Timeline", "area",

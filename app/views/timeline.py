@@ -555,7 +555,7 @@ class TimelineView(LanesView):
             names = ("next", "follow", "event", "fit", "area", "begin")
             rarer = dict.fromkeys((f"timeline.{name}" for name in names), "")
             return {"timeline.back": "end search", "timeline.next_same": "next hit"} | rarer
-        labels = {"app.help": "keys, signs"} | ({"timeline.back": "back"} if self.host.came_by_jump else {})
+        labels = {"app.help": "signs"} | ({"timeline.back": "back"} if self.host.came_by_jump else {})
         if self.session.scope.window is not None:
             return {"timeline.back": "end range", "timeline.save": "save it", "timeline.begin": ""} | labels
         begin, end = self.picture.marks
