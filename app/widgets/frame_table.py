@@ -320,6 +320,8 @@ class FrameTable(Arranged, can_focus=True):
             if is_sorted and self.sort is not None:
                 mark = "▼" if self.sort[1] else "▲"
                 mark = {"▼": "v", "▲": "^"}[mark] if self.ascii else mark
+                if self.stands and column.kind == "delta" and not self.frame[column.name].is_sorted(descending=True):
+                    mark += "+-" if self.ascii else "±"  # by size, whatever the sign
                 title = f"{mark}{title}" if column.right else f"{title}{mark}"
             text = fitting.pad(fitting.fit(title, placed.width, ascii=self.ascii), placed.width, right=column.right)
             if number:
