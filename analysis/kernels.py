@@ -56,8 +56,8 @@ def kernels(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
     ``percent`` is of the kernel time in scope; ``in_steps_ns`` the time of those launched in a step (null without
     steps); ``std_ns`` the sample deviation, 0 for one call. Occupancy and blocks per SM are means weighted by duration
     over the launches that have them, as the profiler estimated them; registers and shared memory are the largest.
-    ``operators`` and ``modules`` list who launched it, the most time first; a kernel of the backward pass counts for
-    the module whose gradient it computes.
+    ``operators``, ``modules`` and ``lines`` list who launched it, the most time first; a kernel of the backward pass
+    counts for the module whose gradient it computes.
     """
     return summarize(sel, kernel_rows(sel), conventions)
 
@@ -84,12 +84,13 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
         ),
         percent=PERCENT,
     )
-    owned = (_operators, _modules, _main_ranges, _main_lines, _generated)
-    for owners in (of(sel, rows) for of in owned):
+    operators = _listed(rows, operator_names(sel, rows).alias("operator"), NOT_ATTRIBUTED)
+    own_lines = _listed(rows, lines(sel.trace, rows).alias("line"), NOT_RECORDED)
+    for owners in (operators, own_lines, *(of(sel, rows) for of in (_modules, _main_ranges, _generated))):
         table = table.join(owners, on="name", how="left")
     return table.select(
         "name", "short_name", "category", *_numbers(sel), "tensor_cores", "operator", "operators", "module", "modules",
-        "range", "line", "kernel_file", "source_nodes",
+        "range", "line", "lines", "kernel_file", "source_nodes",
     ).sort("total_ns", "name", descending=[True, False], nulls_last=True)  # fmt: skip
 
 
@@ -191,14 +192,14 @@ def _owners(rows: pl.DataFrame, key: str) -> pl.DataFrame:
     return owners.with_columns(pl.col("name").cast(pl.String))
 
 
-def _operators(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
-    """Per kernel name: the operator with most of its time, and all of them."""
-    names_of = operator_names(sel, rows).alias("operator")
-    owners = _owners(rows.select("name", "duration", names_of), "operator").with_columns(pl.col("operator").cast(str))
-    owners = owners.sort("ns", "operator", descending=[True, False])
+def _listed(rows: pl.DataFrame, owner: pl.Series, none: str) -> pl.DataFrame:
+    """Per kernel name: the owner with most of its time, called as the series, and all as a list in its plural."""
+    key = owner.name
+    owners = _owners(rows.select("name", "duration", owner), key).with_columns(pl.col(key).cast(pl.String))
+    owners = owners.sort("ns", key, descending=[True, False])
     return owners.group_by("name", maintain_order=True).agg(
-        operator=pl.col("operator").drop_nulls().first(),
-        operators=pl.struct(pl.col("operator").fill_null(NOT_ATTRIBUTED).alias("name"), "calls", "ns"),
+        pl.col(key).drop_nulls().first(),
+        pl.struct(pl.col(key).fill_null(none).alias("name"), "calls", "ns").alias(f"{key}s"),
     )
 
 
@@ -269,11 +270,6 @@ def _generated(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
         source_of(sel.trace, name, file or "")[0] or None for name, file in most.select("name", "kernel_file").rows()
     ]
     return most.with_columns(source_nodes=pl.Series(told, dtype=pl.String))
-
-
-def _main_lines(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
-    """Per kernel name: the program's own frame that launched most of its time."""
-    return _with_most(rows.with_columns(lines(sel.trace, rows).alias("line")), "line")
 
 
 def _with_most(rows: pl.DataFrame, owner: str) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +26,8 @@ class View:
     """One opened run; as the last value of a cell it is the report's HTML."""
 
     path: Path
-    run: Run
-    config: Config
+    run: Run = field(repr=False)
+    config: Config = field(repr=False)
 
     def page(self, *sections: str, limit: int | None = None) -> Page:
         """Those sections of the report, such as overview, findings or kernels; all by default."""
@@ -53,7 +53,7 @@ class View:
 class Page:
     """A part of a report; what recordings name can't reach the notebook around it."""
 
-    html: str
+    html: str = field(repr=False)
 
     def _repr_html_(self) -> str:
         frame = f'<iframe sandbox="allow-scripts" style="width: 100%; height: {HEIGHT}px; border: 0" srcdoc="'

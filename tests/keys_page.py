@@ -8,6 +8,7 @@ from tracetui.app.tables.filters import FILTER_HELP
 LETTERS = {
     "D": "draws: launches, a tree, the next number", "G": "to the end", "L": "to the longest, the latest",
     "P": "a picture for a slide", "d": "details; in the Timeline Perfetto's key", "e": "saves (exports) the view",
+    "f": "follows to what launched it: the program's lines, the call",
     "g": "to the beginning", "h": "vim's left: to the parent, to earlier", "i": "details (information)",
     "j": "vim's down", "k": "vim's up", "l": "vim's right: into a row, to later",
     "n": "names: their form; the next event or hit of a name", "s": "sorts; in the Timeline Perfetto's key",

@@ -103,7 +103,7 @@ def test_the_key_that_the_tab_bar_shows_works_in_every_tab() -> None:
 
 async def test_footer_help_palette_tabs_and_keys_follow() -> None:
     wishes = {
-        "table.filter": ("f",),
+        "table.filter": ("a",),
         "sort.reverse": ("c", "R"),
         "tab.host": ("H",),
         "copy.row": (),
@@ -112,10 +112,10 @@ async def test_footer_help_palette_tabs_and_keys_follow() -> None:
     async with opened(FP32, tab="kernels", size=(120, 30), settings=Settings(keys=wishes)) as (app, pilot):
         assert "c is taken from table.columns" in screen_text(app).splitlines()[-1]
         await press(pilot, "down")
-        assert "f filter" in screen_text(app).splitlines()[-1]
+        assert "a filter" in screen_text(app).splitlines()[-1]
         assert "/ filter" not in screen_text(app)
         assert "H Host" in screen_text(app).splitlines()[1]
-        await press(pilot, "f")
+        await press(pilot, "a")
         await write(pilot, "scan")
         assert app.session.filter == "scan"
         await press(pilot, "escape")
@@ -127,12 +127,12 @@ async def test_footer_help_palette_tabs_and_keys_follow() -> None:
         assert app.view.table.sort == ("total_ns", True)
         await press(pilot, "question_mark")
         text = screen_text(app)
-        assert "  f              Filter as you type" in text
+        assert "  a              Filter as you type" in text
         await press(pilot, "escape", "f6")
         assert app.theme == "light"
         await press(pilot, "ctrl+p")
         await write(pilot, "filter as")
-        assert "Filter as you type  (f)" in screen_text(app)
+        assert "Filter as you type  (a)" in screen_text(app)
         await press(pilot, "escape", "H")
         await settle(pilot)
         assert app.tab == "host"

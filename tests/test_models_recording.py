@@ -95,4 +95,20 @@ def test_a_trainers_callback_records(
         getattr(callback, step)(None, None, None, batch_idx=0) if "batch" in step else getattr(callback, step)(None)
     assert told(tmp_path / "run")["status"] == "finished"  # once it has all, not at the end of the training
     getattr(callback, end)(None, None)
+    getattr(callback, begin)(None, None, None)  # a second fit is not recorded, and not refused
     assert open_path(tmp_path / "run", cache=False).main.steps.height == 2
+
+
+def test_a_training_that_fails_without_a_word_to_its_callback_ends_the_recording(tmp_path: Path) -> None:
+    (tmp_path / "transformers.py").write_text("class TrainerCallback: ...\n")
+    program = tmp_path / "train.py"
+    program.write_text(
+        "from tracetui.collectors.child.trainers import huggingface_callback\n"
+        f"callback = huggingface_callback({str(tmp_path / 'run')!r}, steps=2, warmup=1, clean_steps=3)\n"
+        "callback.on_train_begin()\n"
+        "callback.on_step_end()\n"
+        "raise KeyError('theirs')\n"
+    )
+    done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("tracetui: KeyError")) == (1, 1)
+    assert told(tmp_path / "run")["outcome"]["explanation"] == "KeyError"

@@ -10,7 +10,7 @@ from tui_pilot import opened, screen_text, settle
 
 from tracetui.analysis.query import ask as asking
 from tracetui.analysis.query.ask import Answer, Column, QueryError, Stop
-from tracetui.app.screen.queries import completed, one_line
+from tracetui.app.screen.queries import completed, hint, one_line
 from tracetui.app.views.query import _table
 from tracetui.app.widgets.prompt import PromptInput
 
@@ -46,6 +46,15 @@ def test_words_are_completed() -> None:
     assert completed("")[1].startswith("frames: steps host")
     assert "device.launch = host.row" in completed("select * from device join host on ")[1]
     assert completed("select * from device join host on device.laun")[0] == "ch"
+    assert completed("select na", " from device d join host on true") == ("me", "d.name host.name")
+    assert completed("select d.ro", " from device d join host h on true") == ("w", "")
+
+
+def test_how_tables_belong_together_is_said_while_they_are_typed() -> None:
+    assert hint("select 1 from dev") == completed("")[1]
+    assert "collectives.device = device.row" in hint("select 1 from device where")
+    assert hint("select 1 from device d join steps on") == "joins: d.step = steps.row"
+    assert hint("select 1 from kernels, operators o where") == "joins: kernels.operator = o.name"
 
 
 def test_a_result_as_a_table() -> None:

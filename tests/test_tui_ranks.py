@@ -28,19 +28,30 @@ def lines(app):
     return screen_text(app).splitlines()
 
 
+def table(app):
+    """The table of ranks, from its header; what is said of the job stands above it."""
+    every = lines(app)
+    return every[next(number for number, line in enumerate(every) if "Rank  State" in line) :]
+
+
 async def test_the_late_rank_stands_out_and_enter_shows_it():
     async with opened(JOB, size=(80, 24)) as (app, pilot):
         assert "U Ra" in lines(app)[1]
         await press(pilot, "U")
         assert app.tab == "ranks"
         assert "rank 1" in lines(app)[2]
-        assert lines(app)[4].split()[:2] == [">", "0"]
-        assert "! late" not in lines(app)[4]
-        assert "! late" in lines(app)[5]
+        assert table(app)[1].split()[:2] == [">", "0"]
+        assert "! late" not in table(app)[1]
+        assert "! late" in table(app)[2]
         assert "late: rank 1" in lines(app)[2]
-        drawn = lines(app)[3]
+        assert lines(app)[3].startswith(" - In the program rank 1 has ")
+        assert " - Silent host time: " in screen_text(app)
+        drawn = table(app)[0]
         await press(pilot, "D")
-        assert lines(app)[3] != drawn
+        assert table(app)[0] != drawn
+        await press(pilot, "d")  # the details need the room
+        assert lines(app)[3] == table(app)[0]
+        await press(pilot, "d")
         await press(pilot, "down", "x")
         assert "rank 1 beside the median rank" in lines(app)[2]
         await press(pilot, "escape", "v")
@@ -156,7 +167,7 @@ def test_of_many_ranks_the_late_one_is_the_first_and_its_picture_stands_out():
     job = combine(summaries)
     table = judged(rank_rows(summaries, Scope()), (job,))
     page = ranks_page(job, table, first_drawn(job), in_title(job), ascii=True)
-    assert page.note == "late: rank 33, +8.000 ms silent host/step, last 24/24"
+    assert page.note == "late: rank 33, +8.000 ms silent host/step"
     assert page.frame.select("rank", "state", "drawn").rows()[:2] == [(33, "late", "%%%%"), (0, "", "....")]
     assert drawable(job) == ("wait_ns", "silent_ns", "late_ns")
     arrivals = arrivals_page(job, 0, ascii=True).frame
@@ -205,7 +216,7 @@ async def test_summaries_without_recordings_have_a_screen(tmp_path):
     async with opened(tmp_path / "out", size=(80, 24)) as (app, pilot):
         assert app.tab == "ranks"
         assert "summaries of 4 ranks" in lines(app)[0]
-        assert [line.split()[:2] for line in lines(app)[4:8]] == [[">", "0"], ["1", "▁▁▁"], ["2", "!"], ["3", "▁▁▁"]]
+        assert [line.split()[:2] for line in table(app)[1:5]] == [[">", "0"], ["1", "▁▁▁"], ["2", "!"], ["3", "▁▁▁"]]
         await press(pilot, "enter")
         assert app.tab == "ranks"
         assert "only a summary is here" in screen_text(app)

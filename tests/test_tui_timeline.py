@@ -183,7 +183,7 @@ async def test_a_range_is_marked_at_the_cursor_where_no_event_is():
             await press(pilot, mark)
         zero = app.view._built.zero
         assert app.session.scope.window == (zero + 100_000_000, zero + 120_000_000)
-        assert "Marked range: 20.00 ms" in screen_text(app)
+        assert "of the marked 20.00 ms" in screen_text(app)
 
 
 async def test_a_marked_range_restricts_every_tab_until_esc():

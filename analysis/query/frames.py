@@ -11,6 +11,8 @@ from tracetui.analysis.tables.table import UNITS
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import polars as pl
 
     from tracetui.analysis.tables.table import Field, Table
@@ -57,8 +59,9 @@ JOINS = (
     "kernels.name = module_kernels.name",
     "device.operator = host.row",
     "device.launch = host.row",
+    "kernels.name = device.name",
 )
-"""What rows of two tables have in common, where people look for it."""
+"""What rows of two tables have in common, where people look for it; `joins` has what else there is."""
 _RECORDED: dict[str, dict[str, tuple[str, str]]] = {
     "steps": {
         "index": ("", "number of the step: N of ProfilerStep#N"),
@@ -210,6 +213,20 @@ def frames() -> dict[str, QueryFrame]:
         if section not in LEFT_OUT:
             found[section] = QueryFrame(section, _about(section, table), tuple(map(_column, plain(table))), section)
     return found
+
+
+def joins(named: Collection[str]) -> list[str]:
+    """``device.launch = host.row``: what leads from one of two tables to the other; of one table, to any."""
+    rows = [
+        f"{frame.name}.{column.name} = {column.unit.removeprefix(ROW)}.row"
+        for frame in frames().values()
+        for column in frame.columns
+        if column.unit.startswith(ROW) and column.name != "row"
+    ]
+    sides = {join: {side.partition(".")[0] for side in join.split(" = ")} for join in dict.fromkeys((*JOINS, *rows))}
+    if len(named) > 1:
+        return [join for join, of in sides.items() if len(of) > 1 and of.issubset(named)]
+    return [join for join, of in sides.items() if len(of) > 1 and not of.isdisjoint(named)]
 
 
 def plain(table: Table) -> tuple[Field, ...]:

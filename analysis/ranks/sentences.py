@@ -334,8 +334,7 @@ def _in_title(job: Job) -> str:
         name = f"{cause.factor:.2f} ×"
     per = "/step" if job.step_count else " in all"
     # a narrow line is cut at a comma
-    last = f"last {late[0].last}/{late[0].of}" if late[0].last else ""
-    known = (f"+{format_ns(parts[what])} {what}{per}", name, last)
+    known = (f"+{format_ns(parts[what])} {what}{per}", name)
     return ", ".join((f"late: rank {late[0].rank}", *filter(None, known)))
 
 

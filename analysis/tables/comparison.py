@@ -40,6 +40,7 @@ OPERATORS = Table(
     ),
     data=("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns"),
     reports=("delta_ns", "a_ns", "b_ns", "calls", "status", "name"),
+    sort=("delta_ns", True),
     key="name",
     drill="kernels",
     section="operators",
@@ -76,7 +77,7 @@ KERNELS = replace(
     drill="",
     section="kernels",
 )  # fmt: skip
-MODULES = replace(OPERATORS, id="diff_modules", title="Modules", noun="modules", section="modules")
+MODULES = replace(OPERATORS, id="diff_modules", title="Modules", noun="modules", section="modules", sort=None)
 KINDS = replace(
     OPERATORS,
     id="diff_kinds",

@@ -13,7 +13,7 @@ _TITLE = Field(
     "name", "Finding", width=40, priority=0, flex=True, key="title", about="what was found, with its main number"
 )
 _STAKE = Field(
-    "impact_ns", "At most", "time", priority=1, main=True, null=True,
+    "impact_ns", "At most", "time", priority=1, main=True, null=True, mark="base_mark",
     about="time per step at stake; none where the finding is not about time",
 )  # fmt: skip
 

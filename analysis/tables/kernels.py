@@ -51,6 +51,11 @@ KERNELS = Table(
             about="nn.Module that launched most of its time",
         ),
         Field(
+            "line", "Line", width=14, priority=9, flex=True, null=True,
+            about="Python function of the program's own code that launched most of its time, or whose gradients it "
+            "computes: `train.py(12): step`",
+        ),
+        Field(
             "occupancy_percent", "Occup", "percent", width=5, priority=5, null=True,
             about="achieved occupancy, an estimate, % of the warps an SM can hold",
         ),
@@ -87,11 +92,6 @@ KERNELS = Table(
         Field(
             "range", "Range", width=14, priority=6, flex=True, null=True,
             about="innermost range that launched most of its time",
-        ),
-        Field(
-            "line", "Line", width=14, priority=9, flex=True, null=True,
-            about="Python function of the program's own code that launched most of its time, or whose gradients it "
-            "computes: `train.py(12): step`",
         ),
         Field(
             "kernel_file", screen=False, null=True,
@@ -205,6 +205,7 @@ LAUNCHES = Table(
         Field("source_lines", "Source", width=14, priority=9, flex=True, about="the program's lines that it computes"),
         Field("kernel_file", "File", width=14, priority=9, flex=True, tail=True, about="the file Inductor wrote it to"),
     ),
+    sort=("at_ns", False),
     key="row",
 )  # fmt: skip
 
@@ -226,6 +227,18 @@ KERNEL_OPERATORS = replace(
     fields=(Field("name", "Operator", width=30, priority=0, flex=True, about="innermost operator"), *_OF_KERNEL),
     key="name",
 )
+KERNEL_LINES = replace(
+    KERNEL_OPERATORS,
+    id="kernel_lines",
+    title="Lines of a kernel",
+    noun="lines",
+    fields=(
+        Field("name", "Program line", width=30, priority=0, flex=True, tail=True,
+              about="the program's own Python function around the launches, or whose gradient they compute"),
+        *_OF_KERNEL,
+    ),
+    drill="launches",
+)  # fmt: skip
 KERNEL_RANGES = replace(
     KERNEL_MODULES,
     id="kernel_ranges",

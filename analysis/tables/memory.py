@@ -139,6 +139,7 @@ STEPS = Table(
     data=("index", "name", "allocated_start", "allocated_end", "growth_bytes", "peak_bytes"),
     reports=("index", "allocated_start", "allocated_end", "growth_bytes", "peak_bytes"),
     base="allocated",
+    sort=("index", False),
     key="index",
     section="memory.growth",
 )  # fmt: skip
@@ -179,6 +180,7 @@ BLOCKS = Table(
         Field("own", "Own code", width=16, priority=1, flex=True, tail=True, about="who allocated it"),
         _STACK,
     ),
+    sort=("address", False),
     key="address",
 )
 OUT_OF_MEMORY = Table(
@@ -211,6 +213,7 @@ OUT_OF_MEMORY = Table(
         _STACK,
     ),
     data=("at_ns", "device", "requested", "device_free", "allocated", "reserved", "own", "stack"),
+    sort=("at_ns", False),
     key="row",
     drill="held then",
     section="memory.oom",

@@ -390,6 +390,7 @@ HOST_FUNCTIONS = Table(
     data=("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits"),
     reports=("self_per_step_ns", "percent", "total_ns", "calls", "kind", "name"),
     base="% of step time",
+    sort=("self_per_step_ns", True),
     key="name",
     section="host_functions",
 )  # fmt: skip
@@ -441,6 +442,7 @@ HOST_LINES = Table(
     ),
     reports=("step_ns", "percent", "path_percent", "thread", "name", "function", "mostly_in"),
     base="% of the sampled steps",
+    sort=("percent", True),
     key="name",
     drill="stacks",
 )  # fmt: skip
@@ -508,4 +510,5 @@ API_LAUNCHES = Table(
               about="the first activity it started"),
         Field("api", "Call", width=16, priority=2, flex=True, about="the call into the runtime or driver"),
     ),
+    sort=("at_ns", False),
 )  # fmt: skip

@@ -113,6 +113,7 @@ BESIDE_MEDIAN = Table(
         ),
     ),
     base="per step",
+    sort=("over_ns", True),
     key="name",
 )  # fmt: skip
 ARRIVALS = Table(
@@ -151,6 +152,7 @@ ARRIVALS = Table(
         Field("wait_ns", "Waiting", "time", priority=3, null=True, about="of its median rank"),
         Field("transfer_ns", "Transfer", "time", priority=2, about="its shortest call"),
     ),
+    sort=("at_ns", False),
     drill="its ranks",
 )  # fmt: skip
 ARRIVALS_OF_ONE = Table(
@@ -230,6 +232,7 @@ WAITING = Table(
     data=("rank", "for_rank", "wait_ns", "collectives"),
     reports=("rank", "for_rank", "wait_ns", "collectives"),
     base="per step",
+    sort=("wait_ns", True),
 )  # fmt: skip
 TRANSFERS = Table(
     "transfers",
@@ -265,6 +268,7 @@ TRANSFERS = Table(
     ),
     reports=("kind", "group", "bytes", "per_step", "transfer_ns", "wait_ns", "exposed_ns", "busbw_gbps"),
     base="per step; busbw in GB/s",
+    sort=("transfer_ns", True),
 )  # fmt: skip
 STAGES = Table(
     "stages",
@@ -293,4 +297,5 @@ STAGES = Table(
         "stage", "ranks", "step_ns", "own_gpu_ns", "bubble_ns", "bubble_percent", "ideal_percent", "micro_batches",
     ),
     base="per step",
+    sort=("stage", False),
 )  # fmt: skip

@@ -25,10 +25,8 @@ def tab_key(number: int) -> str:
     return shown.split()[0] if shown else ""
 
 
-def _go(number: int, tab: tabs.Tab) -> Command:
-    return Command(
-        f"tab.{tab.id}", tab.key, tab.key, f"Go to {tab.title}", "Go", f"tab('{tab.id}')", "app", rank=20 + number
-    )
+def _go(tab: tabs.Tab) -> Command:
+    return Command(f"tab.{tab.id}", tab.key, tab.key, f"Go to {tab.title}", "Go", f"tab('{tab.id}')", "app", rank=12)
 
 
 _GROUPED = tabs.that_can(tabs.GROUP)
@@ -44,7 +42,7 @@ _TABS_OF = {
 """The tabs in which a command works, by where it is bound; all tabs for those of the application."""
 
 _DECLARED: tuple[Command, ...] = (
-    *(_go(number, tab) for number, tab in enumerate(TABS, 1)),
+    *map(_go, TABS),
     Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
     Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
     Command("go.in", "enter", "Enter", "Open what is inside the row, or its details", "Go", "drill", "view",
@@ -58,8 +56,10 @@ _DECLARED: tuple[Command, ...] = (
     Command("app.undo", "backspace", "Bksp", "Undo: the range, filter, order, grouping, silencing or start over", "Go",
             "undo", "app", rank=46),
     Command("app.redo", "ctrl+r", "Ctrl+R", "Redo what was undone", "Go", "redo", "app"),
+    Command("go.lines", "f", "f", "Lines of the program that launch this kernel", "Go", "members('lines')", "view",
+            _LAUNCHES, rank=12),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view", _LAUNCHES,
-            rank=13),
+            rank=17),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
             _LAUNCHES),
     Command("move.down", "down,j", "j ↓", "Down", "Move", "move(1)", "table", palette=False),
@@ -180,9 +180,9 @@ _DECLARED: tuple[Command, ...] = (
     Command("timeline.to_bookmark", "apostrophe", "'", "Go to the next bookmark", "Timeline", "to_bookmark",
             "timeline"),
     Command("timeline.begin", "left_square_bracket", "[", "Mark the start of a range, at the start of the event",
-            "Timeline", "mark('begin')", "timeline", footer="range", rank=25),
+            "Timeline", "mark('begin')", "timeline", footer="range", rank=12),
     Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
-            "Timeline", "mark('end')", "timeline"),
+            "Timeline", "mark('end')", "timeline", rank=12),
     Command("timeline.area", "v", "v", "What ran in the marked range, by lane: calls, time, share", "Timeline", "area",
             "timeline", footer="what ran", rank=12),
     Command("timeline.ranks", "ampersand", "&", "Choose ranks whose lanes are shown together, on one clock", "Timeline",

@@ -332,6 +332,10 @@ class Navigation:
             self._shell.default_tab = False
         if tab == self._shell.tab:
             return
+        view = self._shell.made(self._shell.tab)
+        if view is not None and (name := view.counterpart(tab)):
+            self.open_rows(tab, "", name)
+            return
         self._jumps.clear()
         self.leave()
         if self._return is None or tab != self._return.tab or not self.come_back():

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tracetui.app.widgets.prompt import Question
 
 _WORD = re.compile(r"(\w+\.)?(\w*)$")
+_BEHIND = "on|using|where|join|inner|left|right|full|cross|natural|semi|anti|asof|group|order|having|limit|union"
+"""Words that may follow a table's name and are no other name of it."""
+_SOURCE = re.compile(rf"(?:\bfrom|\bjoin|,)\s+(\w+)(?:\s+(?:as\s+)?(?!(?:{_BEHIND})\b)(\w+))?")
 _PARTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|(?:--[^\n]*|/\*.*?\*/|\s)+", re.DOTALL)
 
 
@@ -30,6 +33,29 @@ def frames_line() -> str:
     return f"frames: {' '.join(ABOUT)} · tables: {' '.join(tables)}"
 
 
+def _named(text: str) -> dict[str, str]:
+    """The tables that a query names, by what it calls them: ``{"k": "kernels"}`` of ``from kernels k``."""
+    from tracetui.analysis.query.frames import frames
+
+    sources, called = frames(), dict[str, str]()
+    for name, alias in _SOURCE.findall(text.lower()):
+        if name in sources:
+            called[alias or name] = name
+    return called
+
+
+def hint(text: str) -> str:
+    """What stands below a query while it is typed: how rows of its tables belong together; till then, all tables."""
+    from tracetui.analysis.query.frames import joins
+
+    named = _named(text)
+    spelled = {name: alias for alias, name in named.items()}
+    found = [
+        re.sub(r"\w+(?=\.)", lambda side: spelled.get(side.group(), side.group()), join) for join in joins(spelled)
+    ]
+    return f"joins: {' · '.join(found)}" if found else frames_line()
+
+
 def completed(before: str, behind: str = "") -> tuple[str, str]:
     """What follows the word at the end of a text, and the names that it may become.
 
@@ -38,35 +64,35 @@ def completed(before: str, behind: str = "") -> tuple[str, str]:
         behind: the text behind it, which may name the frames that the columns are of.
 
     Returns:
-        The letters that all candidates share; the candidates in a line, which is empty where there is one or none.
-        Behind ``on``, what rows of two tables have in common.
+        The letters that all candidates share; the candidates in a line, which is empty where there is one or none, and
+        of several tables says whose each column is. Behind ``on``, what rows of the tables have in common.
     """
-    from tracetui.analysis.query.frames import ABOUT, JOINS, frames
+    from tracetui.analysis.query.frames import ABOUT, frames
 
     sources = frames()
     match = _WORD.search(before)
     assert match is not None
-    qualified, word = match.group(1), match.group(2).lower()
-    named = [name for name in re.findall(r"\w+", f"{before[: match.start()]} {behind}".lower()) if name in sources]
-    columns = [column.name for name in dict.fromkeys(named) for column in sources[name].columns]
-    names = columns if qualified else [*columns, *sources]
-    if not word and not qualified and not named:
-        return "", frames_line()
+    qualifier, word = (match.group(1) or "").removesuffix(".").lower(), match.group(2).lower()
+    named = _named(f"{before[: match.start()]} {behind}")
+    if qualifier in named:
+        named = {qualifier: named[qualifier]}
+    whose = [(column.name, alias) for alias, name in named.items() for column in sources[name].columns]
     if named and re.search(r"\bon\s+$", before, re.IGNORECASE):
-        return "", " · ".join(JOINS)
-    if not word and not qualified:
-        names = columns
-    candidates = [name for name in dict.fromkeys(names) if name.startswith(word)]
-    if not candidates:
+        return "", hint(f"{before} {behind}")
+    if not qualifier and (word or not named):
+        whose += [(name, "") for name in sources]
+    candidates = [each for each in dict.fromkeys(whose) if each[0].startswith(word)]
+    if not candidates or not (word or qualifier or named):
         return "", frames_line()
+    names = list(dict.fromkeys(name for name, _ in candidates))
     shared = 0
-    while shared < min(map(len, candidates)) and len({name[shared] for name in candidates}) == 1:
+    while shared < min(map(len, names)) and len({name[shared] for name in names}) == 1:
         shared += 1
-    more = candidates[0][len(word) : shared]
+    more = names[0][len(word) : shared]
     if len(candidates) == 1:
-        name = candidates[0]
-        return more, f"{name}: {sources[name].about}" if name in ABOUT and not columns else ""
-    return more, " ".join(candidates)
+        name, alias = candidates[0]
+        return more, f"{name}: {sources[name].about}" if name in ABOUT and not alias else ""
+    return more, " ".join(f"{alias}.{name}" if alias and len(named) > 1 else name for name, alias in candidates)
 
 
 def one_line(sql: str) -> str:
@@ -110,7 +136,7 @@ class Queries:
         self._question: Question | None = None
         self._running: tuple[str, str, Stop] | None = None
         """Key of its job, the query, what ends it."""
-        self._number = 0
+        self._number, self._hint = 0, ""
         self._early = False
         """Whether Enter was pressed before a recording was read."""
 
@@ -119,6 +145,7 @@ class Queries:
         from tracetui.analysis.query.ask import NEEDS, is_there
         from tracetui.app.widgets.prompt import Question
 
+        self._hint = frames_line()
         self._question = Question(
             "query",
             ":",
@@ -126,11 +153,19 @@ class Queries:
             cancelled=self.stop,
             hints=HINTS,
             history=tuple(self._history),
+            changed=self._typed,
             completes=completed,
-            below=self._shell.own(frames_line() if is_there() else NEEDS),
+            below=self._shell.own(self._hint if is_there() else NEEDS),
             joins=one_line,
         )
         self._shell.ask(self._question)
+
+    def _typed(self, text: str) -> None:
+        """Says how the tables of what is typed belong together, once it names others than before."""
+        said = hint(text)
+        if said != self._hint:
+            self._hint = said
+            self._shell.explain(said)
 
     def _submitted(self, text: str) -> bool:
         """Starts a query; the line stays open until there is a result. An empty line closes, and what is no query."""

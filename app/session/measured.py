@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from tracetui.analysis.matching.join import Joined, Measured, conventions_of, joined, kernel_counters_of
 
 if TYPE_CHECKING:
@@ -19,6 +21,15 @@ def conventions(session: Session) -> Conventions:
 def joined_with(session: Session, kind: str) -> list[Joined]:
     """Matches the recording in view with each recording of another tool, kernel by kernel."""
     return session.cached(("joined", kind), lambda: joined(session.runs["a"], session.trace(), kind))
+
+
+def measured_as(session: Session, names: pl.Series) -> pl.Series:
+    """How the counters spell kernels of the recording in view, by their names in it; null of those not measured."""
+    if session.trace().info.kind == "ncu":
+        return names
+    matched = [pair.join.launches.filter(status="matched") for pair in joined_with(session, "ncu")]
+    spelled = {ours: theirs for part in matched for ours, theirs in part.select("kernel", "name").unique().iter_rows()}
+    return names.cast(pl.String).replace_strict(spelled, default=None, return_dtype=pl.String)
 
 
 def measured_of(session: Session) -> Measured | None:

@@ -23,10 +23,12 @@ from tracetui.app.keys import commands
 from tracetui.app.reports.content.tried import NOTHING_TRIED
 from tracetui.app.reports.finding_words import (
     LABEL_WIDTH,
+    base,
     evidence_text,
     headline,
     looked,
     lower_end,
+    page_base,
     parts,
     place_text,
     titled,
@@ -121,6 +123,9 @@ def _add(text: Text, label: str, words: str, width: int, *, ascii: bool, style: 
 
 FILE_WIDTH = 30
 """Columns of the file that silenced findings are written to."""
+COMPARED = "what B shows beside A; both in the Diff tab"
+OTHER_BASE = "*"
+"""Behind a time whose share is not of what the title says."""
 UNSAID = "silenced on the screen"
 """The reason where none was typed."""
 NO_EVIDENCE = "No table rows support this finding.\n\nEsc goes back."
@@ -159,7 +164,8 @@ class FindingsView(TableView):
     def root(self) -> Page:
         """One of the tables."""
         if self.kind == "A and B":
-            return _compared_page(compared_findings(self.session, self.host.log_error))
+            page = self._list_page(compared_findings(self.session, self.host.log_error), COMPARED)
+            return replace(page, id="findings_compared", title="A and B", noun="findings of both")
         if self.kind == "tried":
             return _tried_page(self.session)
         findings = session_findings(self.session, self.host.log_error)
@@ -167,7 +173,7 @@ class FindingsView(TableView):
             return _aside_page(findings)
         if self.kind == "abstained":
             return _abstained_page(findings)
-        return _list_page(findings, self._base())
+        return self._list_page(findings, self._base())
 
     def _base(self) -> str:
         """What the numbers are of; of summaries alone, what each rank's steps were."""
@@ -176,6 +182,30 @@ class FindingsView(TableView):
             return self.session.selection().describe()
         jobs = jobs_of(run, make=False)
         return "steps of each rank" if jobs and jobs[0].step_count else "whole recordings"
+
+    def _list_page(self, findings: Findings, covers: str) -> Page:
+        checked, aside = len(findings.checked), len(findings.suppressed) + len(findings.silenced)
+        counts = looked(checked, len(findings.abstained), aside)
+        silenced = f"{len(findings.silenced)} silenced ({commands.key('table.next')})"
+        more = "\n\nv shows what was set aside, and what each of the others would need."
+        rows, whole, ascii = tuple(map(finding_row, findings.found)), whole_of(self._base()), self.session.ascii
+        named = page_base(rows, whole, ascii=ascii)
+        others = [OTHER_BASE if base(row, whole, ascii=ascii) not in ("", named) else "" for row in rows]
+        own = f" ({OTHER_BASE}: of its own)" if any(others) else ""
+        of = (silenced * bool(findings.silenced), f"% of {named}{own} · limit first, then gain" if named else "")
+        return _Page(
+            id="findings",
+            title="Findings",
+            frame=_frame(findings.found).with_columns(base_mark=pl.Series(others, dtype=pl.String)),
+            columns=FINDINGS.columns,
+            noun="findings",
+            note=" · ".join(filter(None, (covers, *of))),
+            brief=" · ".join(filter(None, of)),
+            empty=f"Nothing found: {counts}.{more if aside or findings.abstained else ''}",
+            inside="evidence",
+            key="name",
+            findings=rows,
+        )
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -329,30 +359,6 @@ class FindingsView(TableView):
         elif finding is None:
             labels["go.in"] = ""
         return labels
-
-
-def _list_page(findings: Findings, base: str) -> Page:
-    checked, aside = len(findings.checked), len(findings.suppressed) + len(findings.silenced)
-    counts = looked(checked, len(findings.abstained), aside)
-    silenced = f"{len(findings.silenced)} silenced ({commands.key('table.next')})"
-    more = "\n\nv shows what was set aside, and what each of the others would need."
-    return _Page(
-        id="findings",
-        title="Findings",
-        frame=_frame(findings.found),
-        columns=FINDINGS.columns,
-        noun="findings",
-        note=f"{base} · {silenced}" if findings.silenced else base,
-        empty=f"Nothing found: {counts}.{more if aside or findings.abstained else ''}",
-        inside="evidence",
-        key="name",
-        findings=tuple(map(finding_row, findings.found)),
-    )
-
-
-def _compared_page(findings: Findings) -> Page:
-    page = _list_page(findings, "what B shows beside A; both in the Diff tab")
-    return replace(page, id="findings_compared", title="A and B", noun="findings of both")
 
 
 def _tried_page(session: Session) -> Page:

@@ -30,6 +30,7 @@ from tracetui.analysis.ranges import (
 )
 from tracetui.analysis.tables.kernels import (
     KERNEL_GROUPS,
+    KERNEL_LINES,
     KERNEL_MODULES,
     KERNEL_OPERATORS,
     KERNEL_RANGES,
@@ -41,7 +42,7 @@ from tracetui.analysis.tables.kernels import (
 )
 from tracetui.analysis.tables.program import RANGE_TREE
 from tracetui.analysis.tree_kernels import range_own_kernels, ranges_to_kernels
-from tracetui.app.session.measured import conventions, joined_with, measured_of
+from tracetui.app.session.measured import conventions, joined_with, measured_as, measured_of
 from tracetui.app.text.names import tell_apart, tell_work_apart, with_full_names
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import group_words, nothing
@@ -231,7 +232,8 @@ def launch_page(
         frame = frame.filter(own)
     window = selection.trace.info.window
     begin = window[0] if window else (frame["start"].min() or 0)
-    frame = frame.with_columns((pl.col("start") - begin).alias("at_ns"))
+    spelled = measured_as(session, pl.Series([name]))[0]
+    frame = frame.with_columns(at_ns=pl.col("start") - begin, name=pl.lit(name), measured_as=pl.lit(spelled))
     return Page.of(
         LAUNCHES,
         frame,
@@ -317,7 +319,7 @@ def beside(
     place = next(n for n, column in enumerate(columns) if column.name == BEFORE)
     rest = [_by_counters(column) for column in columns[place:]]
     remark = f"ncu: {format_percent(measured.gpu_time_percent)} of GPU time, {format_count(measured.launches)} launches"
-    table = with_counters(table, measured)
+    table = with_counters(table, measured).with_columns(measured_as=measured_as(session, table["name"]))
     collected = [column for column in MEASURED if not table.height or table[column.name].count()]
     remarks = [] if trace.info.kind == "ncu" else [remark]
     return table, (*columns[:place], *collected, *rest), [*remarks, *_matches(pairs)]
@@ -465,13 +467,16 @@ def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable
         return inside_module(session, path, path.rpartition("/")[2] or str(row.get("name") or path))
     if page.id in ("operators", "kernel_operators"):
         return inside_operator(session, str(row["name"]))
+    if page.id == KERNEL_LINES.id:
+        kernel = {"name": row["kernel"], "short_name": row["name"]}
+        return inside_kernel(session, kernel, (f"{GROUPED}line", str(row["name"])))
     return None
 
 
 def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | None:
-    """The operators or modules that launch a kernel, from the lists in its row; ranges where no module is known."""
+    """What launches a kernel: the operators, modules or lines listed in its row; ranges where no module is known."""
     frame = pl.DataFrame(row.get(kind) or ())
-    table = KERNEL_MODULES if kind == "modules" else KERNEL_OPERATORS
+    table = {"modules": KERNEL_MODULES, "operators": KERNEL_OPERATORS, "lines": KERNEL_LINES}[kind]
     if kind == "modules" and row.get("module") is None:
         around = kernel_ranges(session.counted(), str(row["name"]))
         if around.height and around["number"].max() != -1:
@@ -483,7 +488,7 @@ def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | N
     total = max(int(frame["ns"].sum()), 1)
     return Page.of(
         table,
-        frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
+        frame.with_columns((pl.col("ns") / total * 100).alias("percent"), kernel=pl.lit(row.get("name"))),
         title=f"{row.get('short_name') or row.get('name')}: {kind}",
         note=f"{format_ns(total)} of kernel time",
     )

@@ -118,6 +118,10 @@ class PicturedView(TableView):
         """A kernel's operators or modules."""
         return member_page(self.session, row, kind) if page.id == "kernels" else None
 
+    def counterpart(self, tab: str) -> str:
+        """In Counters, the kernel as its counters spell it."""
+        return str((self.table.current or {}).get("measured_as") or "") if tab == "counters" else ""
+
     # --- the picture
 
     @property
@@ -208,6 +212,8 @@ class PicturedView(TableView):
     def footer_labels(self) -> dict[str, str]:
         """Returns labels of the picture's keys, if there are launches."""
         labels = super().footer_labels()
+        if self.counterpart("counters"):
+            labels["tab.counters"] = "counters"
         if self._of_launches and not self.has_class("-blank"):
             shown = self.query_one(LaunchPicture).display
             labels |= {"table.picture": "hide" if shown else "histogram", "launch.mark": "longest"}

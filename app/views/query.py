@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.query.ask import Answer, Column, QueryError, Stop
-from tracetui.analysis.query.frames import JOINS, frames
+from tracetui.analysis.query.frames import JOINS, frames, joins
 from tracetui.analysis.query.sources import answer_of
 from tracetui.analysis.tables.table import Field, Kind
 from tracetui.app.keys import commands
@@ -134,10 +134,16 @@ def query_page(session: Session, sql: str, stop: Stop | None = None) -> QueryPag
         frame,
         columns,
         note=f"{first}{scope}{printable(' '.join(sql.split()))}",
-        empty="" if frame.height else f"{printable(sql)}\n\nThe query found no rows.\n\n{_JOINS}",
+        empty="" if frame.height else f"{printable(sql)}\n\nThe query found no rows.{_joined(answer.frames)}",
         sql=sql,
         place=_place(session),
     )
+
+
+def _joined(read: Sequence[str]) -> str:
+    """How the tables that a query read belong together; nothing where it read one."""
+    found = joins(read) if len(read) > 1 else ()
+    return f"\n\nJoins: {', '.join(found)}." if found else ""
 
 
 def _page(frame: pl.DataFrame, columns: tuple[Field, ...], **more: Any) -> QueryPage:

@@ -10,12 +10,13 @@ import polars as pl
 from tracetui.analysis.base.number_format import format_count, format_ns
 from tracetui.analysis.ranks.of_run import TOGETHER, jobs_of, judged, ranks_of, summaries_of
 from tracetui.analysis.ranks.one_rank import beside_median
-from tracetui.analysis.ranks.sentences import in_title
+from tracetui.analysis.ranks.sentences import SILENT, answer, in_title
 from tracetui.analysis.tables.ranks import ARRIVALS, ARRIVALS_OF_ONE, BESIDE_MEDIAN, RANKS, STAGES, TRANSFERS, WAITING
 from tracetui.app.charts.heat import heat_map, span
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.job import DRAWN, cells_to_draw, drawable, first_drawn
 from tracetui.app.reports.content.pictures import job_heat
+from tracetui.app.text.fitting import printable, wrapped
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.messages import ShowRank
@@ -73,7 +74,8 @@ def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: b
         else field
         for field in filled(RANKS.columns, table)
     )
-    return Page.of(RANKS, table, columns=columns, note=note)
+    order = None if table.height > IN_SIGHT else ("rank", False)
+    return Page.of(RANKS, table, columns=columns, note=note, sort=order)
 
 
 def on_common_clock(job: Job, rank: int | None, moment: int) -> int:
@@ -139,7 +141,8 @@ def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
     """The ranks of one collective under one another, on the common clock."""
     calls = job.calls.filter(pl.col("instance") == row["instance"])
     # of many ranks the latest are what one looks for
-    calls = calls.sort("rank") if calls.height <= IN_SIGHT else calls.sort("begin", "rank", descending=[True, False])
+    order = ("rank", False) if calls.height <= IN_SIGHT else ("arrived_ns", True)
+    calls = calls.sort("rank") if order[0] == "rank" else calls.sort("begin", "rank", descending=[True, False])
     begin = int(calls["begin"].min())  # type: ignore[arg-type]
     whole = int(calls["end"].max()) - begin  # type: ignore[arg-type]
     frame = calls.with_columns(arrived_ns=pl.col("begin") - begin, duration_ns=pl.col("end") - pl.col("begin"))
@@ -149,7 +152,8 @@ def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
     ]
     frame = frame.with_columns(drawn=pl.Series(drawn, dtype=pl.String))
     title = " ".join(str(part) for part in (row["kind"] or "collective", _of_step(row)) if part)
-    return Page.of(ARRIVALS_OF_ONE, frame, title=title, note=f"{format_ns(whole)} from first arrival to end")
+    note = f"{format_ns(whole)} from first arrival to end"
+    return Page.of(ARRIVALS_OF_ONE, frame, title=title, sort=order, note=note)
 
 
 def rank_page(job: Job, summaries: Sequence[RankSummary], rank: int) -> Page:
@@ -184,6 +188,7 @@ class RanksView(TableView):
 
     TAB = "ranks"
     OF_SUMMARIES = True
+    ABOVE = True
     TABLES = ("ranks", "arrivals", "waiting", "transfers", "stages")
     BINDINGS = commands.bindings("ranks")
 
@@ -221,6 +226,21 @@ class RanksView(TableView):
         less = job.pairs - waits.height
         of = f"{format_count(less)} more pairs, for ranks that were waited for less; " if less else ""
         return Page.of(WAITING, waits, empty=NOTHING, note=f"{of}chains are followed to their root")
+
+    def above(self, width: int, height: int) -> list[str]:
+        """What is said of the job, as far as the table of ranks leaves room; first what its words mean."""
+        job, state = self._known_job(), self.state
+        if job is None or state is None or state.page.id != RANKS.id or self.detail.display:
+            return []
+        said = self.session.cached("job in words", lambda: answer((job,)))
+        room = height - min(state.page.frame.height, IN_SIGHT) - 3
+        lines: list[str] = []
+        for text in dict.fromkeys((*said[:1], SILENT, *said[1:])):
+            part = wrapped(f"- {printable(text, ascii=self.session.ascii)}", width - 4)
+            if len(lines) + len(part) > room:
+                break
+            lines += (f" {'' if line is part[0] else '  '}{line}" for line in part)
+        return lines
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """The ranks of a collective."""

@@ -552,12 +552,15 @@ class TimelineView(LanesView):
             return {"timeline.back": "close"}
         if self.searched:
             # the hits' key takes the room of the events' and of the rarer ones, which the help page has
-            rarer = dict.fromkeys((f"timeline.{name}" for name in ("next", "follow", "event", "fit", "area")), "")
+            names = ("next", "follow", "event", "fit", "area", "begin")
+            rarer = dict.fromkeys((f"timeline.{name}" for name in names), "")
             return {"timeline.back": "end search", "timeline.next_same": "next hit"} | rarer
-        labels = {"timeline.back": "back"} if self.host.came_by_jump else {}
+        labels = {"app.help": "signs"} | ({"timeline.back": "back"} if self.host.came_by_jump else {})
         if self.session.scope.window is not None:
-            labels = {"timeline.back": "end range", "timeline.save": "save it"} | labels
-        return labels
+            return {"timeline.back": "end range", "timeline.save": "save it", "timeline.begin": ""} | labels
+        begin, end = self.picture.marks
+        half = {"timeline.begin": "" if end is None else "its start", "timeline.end": "its end" if end is None else ""}
+        return {"timeline.area": ""} | labels | ({} if begin is end is None else half)
 
     @property
     def _is_current(self) -> bool:

@@ -87,6 +87,7 @@ class LanesView(View):
             begin = begin if begin is not None and begin < finish else None
         picture.marks = begin, finish
         picture.changed(moved=False)
+        self.host.refresh_lines()
         if begin is None or finish is None:
             self.app.call_later(self.host.restrict, None)
             marked, key = ("Begin", "]") if finish is None else ("End", "[")
@@ -94,7 +95,9 @@ class LanesView(View):
             self.host.say(f"{marked} marked at {at}: {key} marks the other end")
         else:
             self.app.call_later(self.host.restrict, (begin, finish), f"range {self._stretch(begin, finish)}")
-            self.app.call_later(self.host.say, f"Marked range: {format_ns(finish - begin)}")
+            area, back = commands.key("timeline.area"), commands.key("timeline.back")
+            said = f"All tabs are of the marked {format_ns(finish - begin)}: {area} lists what ran, {back} ends it"
+            self.app.call_later(self.host.say, said)
 
     def show_marks(self, window: tuple[int, int] | None) -> None:
         """Marks the range that is in force; without one, nothing."""

@@ -119,6 +119,8 @@ class Arranged(Painted):
         self.top = 0
         self.sort: tuple[str, bool] | None = None
         """Field sorted by, and whether the largest comes first."""
+        self.stands = False
+        """Whether that is the order in which the frame stands, so that nothing is sorted."""
         self.filter = Filter()
         self.is_slow = False
         """Whether the rows that were asked for have been worked on for a while."""
@@ -192,7 +194,7 @@ class Arranged(Painted):
 
     def set_sort(self, name: str, *, descending: bool) -> None:
         """Sorts by a column; the cursor goes to the first row, unless it is moved before the rows are there."""
-        self.sort = (name, descending)
+        self.sort, self.stands = (name, descending), False
         self._ask(aim=0)
 
     def settle(self) -> None:
@@ -215,7 +217,7 @@ class Arranged(Painted):
     # --- how it is worked out
 
     def _wanted(self) -> Arrangement:
-        sort = self.sort if self.sort is not None and self.sort[0] in self.frame.columns else None
+        sort = self.sort if self.sort is not None and self.sort[0] in self.frame.columns and not self.stands else None
         return Arrangement(
             self.frame, self.columns, self.filter, None if sort is None else (self._source(sort[0]), sort[1])
         )

@@ -25,6 +25,8 @@ SHORT_LINES = 2
 """Texts of more lines come after the others: a kernel's whole name would push what launched it out of sight."""
 LIST_LIMIT = 100
 LIST_TITLES = {"operators": "Operators", "modules": "Modules"}
+MOST_LINES = 5
+"""So many of a kernel's lines stand beside its texts."""
 
 
 class DetailPane(VerticalScroll, can_focus=False):
@@ -67,14 +69,17 @@ def detail_text(
     numbers = [c for c in columns if c not in texts]
     told: list[tuple[Field, list[str]]] = []
     for column in texts:
-        value = row.get(column.name)
-        if value not in (None, ""):
+        value, lines = row.get(column.name), row.get("lines")
+        if column.name == "line" and isinstance(lines, list) and len(lines) > 1:
+            shown = [_member(line, ascii=ascii).strip() for line in lines[:MOST_LINES]]
+            told.append((column, shown + [f"and {len(lines) - MOST_LINES} more"] * (len(lines) > MOST_LINES)))
+        elif value not in (None, ""):
             # a call stack is read frame by frame
             parts = str(value).split(";") if column.name == "stack" else [value]
             told.append(
                 (column, [line for part in parts for line in _wrapped(cell_text(part, column.kind, ascii=ascii), room)])
             )
-    for column, lines in sorted(told, key=lambda each: len(each[1]) > SHORT_LINES):
+    for column, lines in sorted(told, key=lambda each: len(each[1]) > SHORT_LINES and each[0].name != "line"):
         text.append(f"{fitting.printable(column.label, ascii=ascii):<12} ", "bold")
         text.append(("\n" + " " * 13).join(lines) + "\n")
     per_line = max((width - 2) // CELL, 1)

@@ -113,6 +113,7 @@ class FrameTable(Arranged, can_focus=True):
         columns: Sequence[Field],
         *,
         sort: tuple[str, bool] | None = None,
+        order: tuple[str, bool] | None = None,
         filter: Filter | None = None,
         hidden: Iterable[str] | None = None,
         pinned: Iterable[str] = (),
@@ -123,7 +124,8 @@ class FrameTable(Arranged, can_focus=True):
         Args:
             frame: its rows, in the order they have where nothing is sorted.
             columns: which of its columns are shown, and how; those the frame lacks are left out.
-            sort: column and whether the largest comes first.
+            sort: column and whether the largest comes first; None leaves the rows as they stand.
+            order: the order in which they stand, for the header's mark.
             filter: rows to keep.
             hidden: columns switched off; by default those that say so.
             pinned: columns that have priority if space is short.
@@ -133,7 +135,7 @@ class FrameTable(Arranged, can_focus=True):
         self.columns = tuple(column for column in columns if column.name in frame.columns)
         self.hidden = frozenset(c.name for c in self.columns if c.hidden) if hidden is None else frozenset(hidden)
         self.pinned = frozenset(pinned)
-        self.sort = sort
+        self.sort, self.stands = sort or order, sort is None
         self.filter = filter or Filter()
         self._content = self._measure()
         self._ask(aim=cursor, fresh=True)
@@ -318,6 +320,8 @@ class FrameTable(Arranged, can_focus=True):
             if is_sorted and self.sort is not None:
                 mark = "▼" if self.sort[1] else "▲"
                 mark = {"▼": "v", "▲": "^"}[mark] if self.ascii else mark
+                if self.stands and column.kind == "delta" and not self.frame[column.name].is_sorted(descending=True):
+                    mark += "+-" if self.ascii else "±"  # by size, whatever the sign
                 title = f"{mark}{title}" if column.right else f"{title}{mark}"
             text = fitting.pad(fitting.fit(title, placed.width, ascii=self.ascii), placed.width, right=column.right)
             if number:

@@ -302,8 +302,8 @@ class TreeTable(FrameTable):
             return
         kept = self.kept_rows()
         rank: dict[int, int] | None = None
-        if self.sort is not None and self.sort[0] in self.frame.columns:
-            ranked = sorted_rows(self.frame[self._source(self.sort[0])], descending=self.sort[1])
+        if (sort := self._wanted().sort) is not None:
+            ranked = sorted_rows(self.frame[sort[0]], descending=sort[1])
             rank = {row: place for place, row in enumerate(ranked.to_list())}
         rows: list[int] = []
         stack = [-1]

@@ -65,13 +65,13 @@ class recording:  # noqa: N801  as open() and profile() are spelled
             "steps": steps, "warmup": warmup, "clean_steps": clean_steps, "light_steps": light_steps,
             "sample_seconds": 0, **flags,
         }  # fmt: skip
-        self._first = os.environ.get("RANK", "0") == "0"
+        self._wanted = os.environ.get("RANK", "0") == "0"
         self._recorder: Recorder | None = None
         self._stepped: Any = None
 
     def __enter__(self) -> recording:
-        """Begins with the steps that pass."""
-        if not self._first:
+        """Begins with the steps that pass; one that has ended records nothing more, as of a trainer that fits twice."""
+        if not self._wanted:
             return self
         if self._final.exists():
             raise Refused(f"{self._final}: exists already")
@@ -114,7 +114,7 @@ class recording:  # noqa: N801  as open() and profile() are spelled
         except Refused:
             why = why or "the program ended before a step was recorded"
         self._write("finished" if why is None else "failed", why)
-        self._recorder = None
+        self._recorder, self._wanted = None, False
         self._partial.rename(self._final)
         clean = recorder.measured()["clean_step_ns"]
         step = f"; a step without a profiler takes {statistics.median(clean) / 1e6:.4g} ms" if clean else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import sys
 from typing import Any
 
 from .recording import recording
@@ -45,6 +47,11 @@ def huggingface_callback(output: str, **options: Any) -> Any:
 
         def on_train_begin(self, *_: Any, **__: Any) -> None:
             self.record.__enter__()
+            atexit.register(self._ended)  # a training that fails calls nothing back
+
+        def _ended(self) -> None:
+            error = getattr(sys, "last_value", None)
+            self.record.__exit__(type(error), error, None)
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
             self.record.step()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -19,6 +19,7 @@ from tracetui.app.session import jobs
 from tracetui.app.text.fitting import cell_width, fit, fit_apart, pad, printable, to_ascii, wrapped
 from tracetui.app.text.paths import is_folder, is_there, typed
 from tracetui.app.text.tool_words import WORDS
+from tracetui.app.widgets.list_screen import ListScreen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
 Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
 """A run to choose: its name, and the paths to read."""
 
-R = TypeVar("R")
-
-MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
-
-
 MOVE_KEYS = (
     ("j ↓", "down"),
     ("k ↑", "up"),
@@ -48,7 +44,7 @@ MOVE_KEYS = (
     ("g", "first"),
     ("G", "last"),
 )
-"""`MOVES` in words."""
+"""`list_screen.MOVES` in words."""
 
 
 class TextScreen(ModalScreen[None]):
@@ -147,23 +143,6 @@ def list_help(
         lines += ["", *(f"  {line}" for line in wrapped(sentence, max(width - 4, 20)))]
     text = "\n".join(lines)
     return TextScreen(f" Help: {title}", Text(to_ascii(text) if ascii else text))
-
-
-class ListScreen(ModalScreen["R | None"], Generic[R]):
-    """A list to choose from, with the keys of tables; its result is what was chosen, or None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "cancel", show=False),
-        *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
-    ]
-
-    def action_move(self, where: str) -> None:
-        """Moves in the list with the same keys as in tables."""
-        getattr(self.query_one(OptionList), f"action_{where}")()
-
-    def action_cancel(self) -> None:
-        """Closes the screen without a choice."""
-        self.dismiss(None)
 
 
 class PathLine(Input):

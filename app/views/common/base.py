@@ -346,6 +346,10 @@ class View(Vertical, Painted, can_focus=True):
     def restore(self, place: Any) -> None:
         """Goes back to a `place` in this tab, for the same run and scope."""
 
+    def counterpart(self, tab: str) -> str:
+        """Returns what the row under the cursor is called in another tab; empty if that has no such row."""
+        return ""
+
     def go_to(self, name: str) -> None:
         """Puts the cursor on the row of this name."""
 

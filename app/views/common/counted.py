@@ -37,6 +37,8 @@ def in_units(session: Session, page: Page, *, calls: str = "calls") -> Page:
         return page
     steps = session.counted().step_count
     frame, columns = totals.divided(page.frame, page.columns, per, steps=steps, calls=calls)
+    if per == "call" and page.sort is not None and any(c.sums and c.name == page.sort[0] for c in columns):
+        frame = frame.sort(page.sort[0], descending=page.sort[1], nulls_last=True, maintain_order=True)
     return replace(page, frame=frame, columns=columns, unit=totals.WORDS[per], saved_as=f"{page.id}_per_{per}")
 
 

@@ -10,7 +10,6 @@ import polars as pl
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -20,10 +19,11 @@ from tracetui.app.keys import commands
 from tracetui.app.tables import totals
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
-from tracetui.app.views.common.page import Page, PageState, note_text
+from tracetui.app.views.common.page import PARTS, Page, PageState, note_text
 from tracetui.app.views.common.rows import RowsView
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
+from tracetui.app.widgets.list_screen import ListScreen
 from tracetui.app.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ WIDTH = 70
 """Cells of a line of the list."""
 
 
-class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
+class ColumnChooser(ListScreen["tuple[frozenset[str], frozenset[str]]"]):
     """Space or Enter shows or hides a column, r takes all choices back, Esc closes.
 
     One that is asked for and has no room goes before others, which the list then marks. The result is the hidden
@@ -50,11 +50,9 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,c", "done", show=False),
+        Binding("escape,c", "cancel", show=False),
         Binding("space", "switch", show=False),
         Binding("r", "reset", show=False),
-        Binding("j", "cursor(1)", show=False),
-        Binding("k", "cursor(-1)", show=False),
     ]
 
     def __init__(self, table: FrameTable) -> None:
@@ -111,20 +109,14 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
         """Switches the column under the cursor."""
         self.query_one(OptionList).action_select()
 
-    def action_cursor(self, step: int) -> None:
-        """Moves in the list."""
-        options = self.query_one(OptionList)
-        if step > 0:
-            options.action_cursor_down()
-        else:
-            options.action_cursor_up()
-
-    def action_done(self) -> None:
+    def action_cancel(self) -> None:
         """Closes with the choice as result."""
         self.dismiss((frozenset(self._hidden), frozenset(self._pinned)))
 
 
 WAITING = "Computing …"
+BASE = 28
+"""So much of a title is kept for what the numbers cover, before the breadcrumb has more."""
 
 _WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_events"})
 """Pages whose rows name the frame that their event is in."""
@@ -218,14 +210,13 @@ class TableView(RowsView):
 
     def _push(self, page: Page, again: Callable[[], Page] | None = None) -> None:
         self._remember()
-        sort = self.session.sorts.get(page.id, page.sort)
-        self._stack.append(PageState(page, sort=sort, again=again))
+        self._stack.append(PageState(page, sort=self.session.sorts.get(page.id), again=again))
         self._show_page()
 
     def _remember(self) -> None:
         if self.state is not None:
             self.state.cursor = self.table.cursor
-            self.state.sort = self.table.sort
+            self.state.sort = None if self.table.stands else self.table.sort
             self.state.expanded = frozenset(self.table.expanded)
 
     def _show_page(self) -> None:
@@ -241,6 +232,7 @@ class TableView(RowsView):
             page.frame,
             page.columns,
             sort=state.sort,
+            order=page.sort,
             filter=state.parsed,
             hidden=self.session.hidden.get(page.id),
             pinned=self.session.pinned.get(page.id, ()),
@@ -272,7 +264,8 @@ class TableView(RowsView):
         titles = [*(s.page.crumb or s.page.title for s in self._stack[:-1]), state.page.title]
         crumbs = list(map(fitting.printable, titles))
         unit = f", {state.page.unit}" if state.page.unit else ""
-        kept = max(fitting.cell_width(state.page.total) + 2, 4)
+        base = state.page.total or state.page.note.partition(PARTS)[0]
+        kept = max(min(fitting.cell_width(base), BASE) + 2, 4)
         crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - 10 - kept - 3 * len(crumbs) - len(unit))) + unit
         own = self.host.own
         # with two runs open, tabs that show only one say which
@@ -338,6 +331,7 @@ class TableView(RowsView):
             if state.page.id == "kernels":
                 known = {column.name for column in state.page.columns}
                 labels["go.modules"] = "modules" if "module" in known else "ranges" if "range" in known else ""
+                labels["go.lines"] = "lines" if "line" in known else ""
             if len(self._stack) == 1:
                 labels["table.next"] = self._table_place
             if state.page.inside == "":
@@ -451,6 +445,7 @@ class TableView(RowsView):
     def action_detail(self) -> None:
         """Shows or hides the details of the row."""
         self.detail.display = not self.detail.display
+        self._draw_above()
         if self.detail.display:
             self.call_after_refresh(self._show_detail)
         self.host.refresh_lines()
@@ -518,7 +513,7 @@ class TableView(RowsView):
     def sorts(self) -> dict[str, tuple[str, bool] | None]:
         """The order of the pages in view, where it is not their own."""
         self._remember()
-        return {state.page.id: state.sort if state.sort != state.page.sort else None for state in self._stack}
+        return {state.page.id: state.sort for state in self._stack}
 
     def arranged(self) -> Arranged:
         """Returns order, own filter and columns of each page in view; the shared filter is the session's."""
