@@ -855,14 +855,15 @@ THIN, THICK = [4096, 64], [4096, 4096]
 @pytest.mark.parametrize(
     ("operators", "told", "launches"),
     [
-        ([("mm", THIN, THIN[::-1]), ("mul", THICK, []), ("mm", THICK, THIN)], "Multiply in the other order: 4,096", 1),
+        ([("mm", THIN, THIN[::-1]), ("mul", THICK, []), ("mm", THICK, THIN)], "Multiply in the other order: 4,096", 3),
         ([("mm", THIN, THIN[::-1]), ("add", THICK, THICK), ("mm", [512, 4096], THICK)], "one after the other", 2),
         ([("one_hot", [512], []), ("scatter_", [512, 9000], []), ("mm", [512, 9000], [9000, 64])], "Look rows up", 2),
+        ([("mm", THIN, THIN[::-1]), ("mv", THICK, [4096])], "Multiply in the other order: 4,096", 2),
         ([("mm", THIN, THIN[::-1]), ("_softmax", THICK, []), ("mm", THICK, THIN)], "", 0),
         ([("mm", THIN, THIN[::-1]), ("mul", THICK, THICK), ("mm", THICK, THIN)], "", 0),
         ([("mm", [4096, 2048], [2048, 4096]), ("mul", THICK, []), ("mm", THICK, THIN)], "", 0),
     ],
-    ids=["order", "added", "one-hot", "softmax", "mask", "thick factors"],
+    ids=["order", "added", "one-hot", "vector", "softmax", "mask", "thick factors"],
 )
 def test_a_large_matrix_that_is_only_multiplied_is_told(
     tmp_path: Path, operators: list[tuple[str, list[int], list[int]]], told: str, launches: int

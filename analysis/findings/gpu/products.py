@@ -141,17 +141,17 @@ def _bound(facts: Facts, how: str, found: list[Made]) -> gain.Gain | None:
     """The gain without the matrices, and with the products that are left."""
     if how == "Jacobian":
         rows = _launched_within(facts, np.array([made.origin for made in found], np.int64))
-        bound = gain.of_kernels(facts, rows, factor=1 / found[0].inner) if rows.size else None
+        bound = gain.of_kernels(facts, rows, factor=1 / found[0].inner)
     else:
         gone = launched_by(facts, np.array(sorted({row for made in found for row in _without(made)}), np.int64))
+        gone = np.union1d(gone, _gradients(facts, [made for made in found if made.left is None]))
         others: list[tuple[Ints, float]] = []
-        if how == "factors":
-            for left in sorted({made.left for made in found if made.left is not None}):
-                products = [row for made in found if made.left == left for row in (made.origin, made.product)]
-                others.append((launched_by(facts, np.array(products, np.int64)), left))
-            gone = np.union1d(gone, _gradients(facts, [made for made in found if made.left is None]))
-        bound = gain.of_kernels(facts, gone, fewer_launches=True, others=others) if gone.size or others else None
-    return None if bound is None else replace(bound, least_ns=0.0, sure_percent=0.0)
+        for left in sorted({made.left for made in found if made.left}):
+            products = [row for made in found if made.left == left for row in (made.origin, made.product)]
+            others.append((launched_by(facts, np.array(products, np.int64)), left))
+        rows = np.concatenate([gone, *(of for of, _ in others)])
+        bound = gain.of_kernels(facts, gone, fewer_launches=True, others=others)
+    return replace(bound, least_ns=0.0, sure_percent=0.0, work=rows) if rows.size else None
 
 
 def _without(made: Made) -> tuple[int, ...]:
@@ -201,58 +201,52 @@ def _holds(spans: intervals.Intervals, times: Ints) -> np.ndarray:
 def _by_operators(facts: Facts, factor: float) -> Iterator[Made]:
     """The matrices that operators make of little, and that a product reads after what does not change that."""
     host = facts.trace.host
-    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
-    rows = rows[nearest(parents_of(host), row_ids(host["forward"]) >= 0, rows) < 0]
-    called = host["name"].gather(rows).cast(pl.String)
-    asked = names.matching(called, lambda name: name in PRODUCTS or name in (ONE_HOT, SCATTERED))
-    if not asked.any():
-        return
-    texts = host["input_shapes"].gather(rows).cast(pl.String).to_list()
-    lane, start = lanes_of(host)[rows], host["start"].to_numpy()[rows]
-    order = np.lexsort((start, lane))
-    called = called.to_list()
-    for place in np.flatnonzero(asked[order]).tolist():
-        at = order[place]
-        shapes = inputs_of(texts[at])
-        how = "factors" if called[at] in PRODUCTS else "one-hot"
-        origin = at
-        if how == "one-hot":
-            matrix, inner = (shapes[0] if called[at] == SCATTERED and shapes else []), 1
-            before = [other for other in order[max(place - MOST_BETWEEN, 0) : place] if called[other] == ONE_HOT]
-            if not before or len(matrix) < 2:
-                continue
-            origin = before[-1]
+    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))  # by thread, and by start
+    product = names.matching(host["name"], PRODUCTS.__contains__)
+    product &= names.matching(host["input_shapes"], lambda text: _thin(text, factor) is not None)
+    scattered = names.matching(host["name"], SCATTERED.__eq__)
+    found = rows[(product | scattered)[rows]]
+    found = found[nearest(parents_of(host), row_ids(host["forward"]) >= 0, found) < 0]
+    lane = lanes_of(host)
+    for at, place in zip(found.tolist(), np.searchsorted(rows, found).tolist(), strict=True):
+        after = rows[place + 1 : place + 1 + MOST_BETWEEN]
+        if product[at]:
+            thin = _thin(host["input_shapes"][at], factor)
+            made = None if thin is None else _made_for(host, after[lane[after] == lane[at]], *thin, "factors")
         else:
-            factors = [shape for shape in shapes if len(shape) > 1][-2:]
-            if len(factors) < 2:
+            before = rows[max(place - MOST_BETWEEN, 0) : place]
+            maker = before[(lane[before] == lane[at]) & (host["name"].gather(before) == ONE_HOT).to_numpy()]
+            matrix = next(iter(inputs_of(host["input_shapes"][at])), [])
+            if not maker.size or len(matrix) < 2 or factor > min(matrix[-2:]):
                 continue
-            inner = factors[0][-1]
-            matrix = [*factors[0][:-1], factors[1][-1]]
-        if factor * inner > min(matrix[-2:]):
-            continue
-        made = _made_for(order[place + 1 :], called, texts, lane, matrix, inner, int(at), how)
+            made, at = _made_for(host, after[lane[after] == lane[at]], matrix, 1, "one-hot"), int(maker[-1])
         if made is not None:
-            yield replace(
-                made, origin=int(rows[origin]), product=int(rows[made.product]), between=tuple(rows[list(made.between)])
-            )
+            yield replace(made, origin=at)
 
 
-def _made_for(
-    after: Ints, called: list[str], texts: list[str | None], lane: Ints, matrix: Shape, inner: int, at: int, how: str
-) -> Made | None:
+def _thin(text: str | None, factor: float) -> tuple[Shape, int] | None:
+    """The shape of a product's result, and what it sums over, if that is so much smaller than the result's sides."""
+    factors = [shape for shape in inputs_of(text) if len(shape) > 1][-2:]
+    if len(factors) < 2:
+        return None
+    matrix, inner = [*factors[0][:-1], factors[1][-1]], factors[0][-1]
+    return None if factor * inner > min(matrix[-2:]) else (matrix, inner)
+
+
+def _made_for(host: pl.DataFrame, after: Ints, matrix: Shape, inner: int, how: str) -> Made | None:
     """The product that reads the matrix, if nothing about it does more than scale, add, convert or sum it."""
     size, sides, between, added = prod(matrix), {*matrix[-2:]}, list[int](), False
     made: Made | None = None
-    for other in after[:MOST_BETWEEN].tolist():
-        shapes = [shape for shape in inputs_of(texts[other]) if shape]
+    texts = host["input_shapes"].gather(after).cast(pl.String)
+    for row, name, text in zip(after.tolist(), host["name"].gather(after).cast(pl.String), texts, strict=True):
+        shapes = [shape for shape in inputs_of(text) if shape]
         large = sum(prod(shape) == size for shape in shapes)
-        name = called[other]
-        if lane[other] != lane[at] or (name in PRODUCTS and made is not None):
+        if name in PRODUCTS and made is not None:
             break
         if not large or name in WHOLE:
             continue
         if name in PRODUCTS:
-            first, second = ([], [], *(shape for shape in shapes if len(shape) > 1))[-2:]
+            first, second = ([], [], *(shape if len(shape) > 1 else [*shape, 1] for shape in shapes))[-2:]
             is_first = sides <= {*first[-2:]}
             if not first or not (is_first or sides <= {*second[-2:]}):
                 break
@@ -262,10 +256,10 @@ def _made_for(
             if how == "factors" and not added and left > 1 / 2:
                 break
             part = None if added else left if how == "factors" else 0.0
-            made = Made(how, tuple(matrix), inner, other, others, part, at, ())
+            made = Made(how, tuple(matrix), inner, row, others, part, NONE, ())
         elif name in SAME or (name in SCALED and (large == 1 or not name.startswith(("aten::mul", "aten::div")))):
             added |= name in SCALED and large > 1
-            between.append(other)
+            between.append(row)
         else:
             break
     return None if made is None else replace(made, between=tuple(between))
