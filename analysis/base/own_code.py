@@ -1,7 +1,5 @@
 """Tells the program's own code from that of libraries, by its file."""
 
-from __future__ import annotations
-
 import re
 
 COMPILED = re.compile(r"(?:^|/)torchinductor_[^/]*/|(?:^|/)(\w\w)/c\1\w{45,52}\.py\b")

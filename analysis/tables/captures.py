@@ -1,7 +1,5 @@
 """Captures side by side in a form to plot: a row per capture and phase, and what each phase and capture is made of."""
 
-from __future__ import annotations
-
 from tracetui.analysis.tables.table import EVERY, Field, Table
 
 WHOLE = "all"

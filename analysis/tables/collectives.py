@@ -1,7 +1,5 @@
 """Collectives by kind, group and size; their calls; sends and receives by pair of ranks."""
 
-from __future__ import annotations
-
 from tracetui.analysis.tables.table import EVERY, Field, Table
 
 _BANDWIDTH = (

@@ -1,7 +1,5 @@
 """What changed from run A to run B."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tracetui.analysis.tables.table import EVERY, Field, Table

@@ -1,7 +1,5 @@
 """Tables of where the time of a step goes: the critical path, and the longest gaps of a GPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tracetui.analysis.tables.table import EVERY, Field, Table

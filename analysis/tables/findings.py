@@ -1,7 +1,5 @@
 """Findings, findings that were set aside, rules that could not judge, and the evidence of one finding."""
 
-from __future__ import annotations
-
 from tracetui.analysis.tables.table import EVERY, Field, Table
 
 _SEVERITY = Field(

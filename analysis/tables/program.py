@@ -1,7 +1,5 @@
 """What the program calls its work: operators, nn.Modules, ranges, and the functions of the host."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tracetui.analysis.tables.table import EVERY, Field, Table

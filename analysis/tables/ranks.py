@@ -1,7 +1,5 @@
 """The ranks of a job: what each does in a step, who waits for whom, arrivals, transfers, stages of a pipeline."""
 
-from __future__ import annotations
-
 from tracetui.analysis.tables.table import EVERY, Field, Table
 
 RANKS = Table(

@@ -1,7 +1,5 @@
 """Several recordings side by side: points of a sweep and its variants, captures of a folder, ranks of a job."""
 
-from __future__ import annotations
-
 from tracetui.analysis.tables.table import EVERY, Field, Table
 
 SWEEP_POINTS = Table(

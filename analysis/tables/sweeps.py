@@ -1,7 +1,5 @@
 """Variants of a sweep against their baselines as flat tables: speed-up at each size, kinds of work that change."""
 
-from __future__ import annotations
-
 from tracetui.analysis.tables import comparison
 from tracetui.analysis.tables.table import EVERY, Field, Table
 

@@ -1,7 +1,5 @@
 """What Nsight Compute measured: per launch, per kernel, per metric, its advice; and the roofline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tracetui.analysis.tables.kernels import SHORT_NAME
