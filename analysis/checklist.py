@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import polars as pl
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import basis, program, words
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding, Findings
 from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.findings.host.copies import HTOD, copies, copies_of
 from tracetui.analysis.findings.verdict import verdict
 from tracetui.analysis.roofline.words import PRECISIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.core.finding import Finding, Findings
-    from tracetui.analysis.scope import Scope
-    from tracetui.parsers import Run, Trace
+from tracetui.analysis.scope import Scope
+from tracetui.parsers import Run, Trace
 
 
 def host_work(facts: Facts) -> str:

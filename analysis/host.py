@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -15,11 +14,9 @@ from tracetui.analysis.base import api_names, names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.steps import recorded, step_slots
 from tracetui.analysis.kernels import as_work
+from tracetui.analysis.selection import Selection
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
-
-if TYPE_CHECKING:
-    from tracetui.analysis.selection import Selection
 
 CALLS = ("operator", "module", "python", "runtime", "driver", "overhead", "os")
 """Host events that are calls. Annotations and waits for the data loader are not among them."""

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.own_code import LIBRARY
 from tracetui.analysis.base.remembered import kept
+from tracetui.parsers import Trace
 from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.samples import Frame, Samples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tracetui.parsers import Trace
 
 Columns: TypeAlias = "dict[str, pl.DataType | type[pl.DataType]]"
 NO_LINE = "(no line of the program)"

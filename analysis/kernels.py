@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, row_ids
 from tracetui.analysis.attribution.generated import kernel_files, source_of
-from tracetui.analysis.attribution.module_tree import module_tree, scope_tree
+from tracetui.analysis.attribution.module_tree import ModuleTree, ScopeTree, module_tree, scope_tree
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.gpu.activities import graph_numbers
 from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
 from tracetui.analysis.sampled_calls import lines
-from tracetui.analysis.selection import step_at
-from tracetui.parsers import schema
+from tracetui.analysis.selection import Selection, step_at
+from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from tracetui.analysis.attribution.module_tree import ModuleTree, ScopeTree
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
-
 
 NOT_ATTRIBUTED = "(not attributed)"
 """Shown as the operator or module of kernels that belong to none."""

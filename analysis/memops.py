@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracetui.analysis.base.names import mapped, rows_of
 from tracetui.analysis.sampled_calls import lines
-
-if TYPE_CHECKING:
-    from tracetui.analysis.selection import Selection
+from tracetui.analysis.selection import Selection
 
 _PLACES = {
     "H": "Host",

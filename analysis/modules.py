@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
@@ -13,10 +11,8 @@ from tracetui.analysis.attribution.operator_tree import device_work, operator_tr
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, path_numbers, summarize
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Ints
 
 
 def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:

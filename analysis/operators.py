@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -22,16 +20,13 @@ from tracetui.analysis.kernels import (
     path_numbers,
     summarize,
 )
+from tracetui.analysis.selection import Selection
 from tracetui.analysis.tables.kernels import UNCLEAR, USES
 from tracetui.parsers import schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.categories import decode
 from tracetui.parsers.links import lookup
 from tracetui.parsers.nesting import nearest
-
-if TYPE_CHECKING:
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
 
 MEMORY = ("memory_self_bytes", "memory_total_bytes", "allocated_self_bytes", "allocated_total_bytes")
 

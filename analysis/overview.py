@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,20 +10,16 @@ from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.dependencies.limit import Limit, limit
 from tracetui.analysis.gpu.activities import Activities, activities, by_value, distinct
 from tracetui.analysis.gpu.idle import gaps_of, shares
 from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
 from tracetui.analysis.gpu.steps import StepSlots, extent, setup, step_slots
+from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Bools, Floats, Ints
 from tracetui.parsers.names.collectives import is_host_collective
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.selection import Selection
-
 
 SCHEMA = {
     "device": pl.Int64(),
@@ -104,15 +99,15 @@ def _kernel_metrics(kernels: Activities, window: tuple[int, int], conventions: C
     }
 
 
-def _floats(values: pl.Series) -> NDArray[np.float64]:
+def _floats(values: pl.Series) -> Floats:
     """Null as NaN."""
     if values.null_count() == values.len():
         return np.full(values.len(), np.nan)
-    numbers: NDArray[np.float64] = values.fill_null(float("nan")).to_numpy()
+    numbers: Floats = values.fill_null(float("nan")).to_numpy()
     return numbers
 
 
-def _filled(start: Ints, end: Ints, blocks: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float:
+def _filled(start: Ints, end: Ints, blocks: Floats, chosen: Bools) -> float:
     """The time integral of min(1, sum of the blocks per SM of the intervals that run), ns."""
     start, end, blocks = start[chosen], end[chosen], blocks[chosen]
     order = np.argsort(np.concatenate((start, end)), kind="stable")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -35,15 +34,12 @@ from tracetui.analysis.attribution.projection import (
 )
 from tracetui.analysis.base import names
 from tracetui.analysis.kernels import NOT_IN_ANY_RANGE, kernel_rows, summarize
+from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.categories import decode
 from tracetui.parsers.links import lookup
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
-
 
 COLUMNS = (
     "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_meanwhile_ns",

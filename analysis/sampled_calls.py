@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -19,15 +19,13 @@ from tracetui.analysis.attribution.place import BACKWARD, FRAME, launching_rows,
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.host_path import host_path
+from tracetui.analysis.dependencies.model import Model
 from tracetui.analysis.host_lines import WITHIN, Sampled, own_place, sampled
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.nesting import LaneClock, Nesting, nest
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
-    from tracetui.parsers.runs.samples import Frame
+from tracetui.parsers.runs.samples import Frame
 
 Chain: TypeAlias = tuple[str, ...]
 """The functions called, the outermost first."""

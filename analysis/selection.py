@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,15 +12,9 @@ from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.scope import Scope
+from tracetui.parsers import Run, Trace
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.iterations import steps_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.parsers import Run, Trace
 
 NO_STEPS, WORK_ONLY = "whole file (no steps)", "first to last GPU work (no steps)"
 """What stands for one step in a recording without steps: all of it, or the time that its GPU work spans."""
@@ -135,7 +129,7 @@ class Selection:
             frame = frame.filter(pl.Series(self.begun_in_steps(frame["start"].to_numpy())))
         return _within(frame, self.scope.window)
 
-    def begun_in_steps(self, start: Ints) -> NDArray[np.bool_]:
+    def begun_in_steps(self, start: Ints) -> Bools:
         """Which of these times lie in the host time of a step in scope; steps of several threads may overlap."""
         begin = self.steps["start"].to_numpy()
         spans = intervals.union(begin, begin + self.steps["duration"].to_numpy())

@@ -5,7 +5,7 @@ The rows of a part add up to its own GPU time, so that the tree adds up at every
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -19,13 +19,9 @@ from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, NOT_IN_ANY_RANGE, operator_names
 from tracetui.analysis.ranges import RangePaths, range_paths
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
 
 KERNELS = ("kernel", "graph")
 """Kinds of GPU work that the tables of kernels count."""

@@ -5,12 +5,10 @@ pytest imports this module in every session, so it imports nothing else until a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MARK = (
     "tracetui(limits={}, regression=None, **recording): record the test as the step of a program; it fails if a number "

@@ -14,19 +14,16 @@ import re
 import shutil
 import socket
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tracetui.collectors import process, profiler_commands, reasons, torchrun
+from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.process import Follower, Outcome, Tick
 from tracetui.collectors.request import ProfileError, ProfileRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from tracetui.collectors.folder import RunFolder
 
 JOB = "job.json"
 """The mark of the folder of such a job; it is touched while the job runs."""

@@ -6,8 +6,10 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -22,14 +24,9 @@ from tracetui.collectors.profiler_commands import KernelChoice
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.collectors.requirements import check_packages
 from tracetui.collectors.sampling import Sampler, why_not
+from tracetui.parsers import Trace
 from tracetui.parsers.names.kernel_key import function_name
 from tracetui.parsers.runs.manifest import SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 SHARE = 0.95
 """The chosen kernels take at least this share of the kernel time."""

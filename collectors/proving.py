@@ -6,11 +6,12 @@ import json
 import math
 import statistics
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import to_builtins
 
@@ -21,14 +22,9 @@ from tracetui.collectors.machine.recording import tracetui_version
 from tracetui.collectors.process import Follower, Tick
 from tracetui.collectors.request import ProfileError
 from tracetui.collectors.torchrun import python_options
-from tracetui.parsers.runs.proofs import FILE, SCHEMA
+from tracetui.parsers.runs.proofs import FILE, SCHEMA, Claim
 from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.written import scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tracetui.parsers.runs.proofs import Claim
 
 TOOL = "prove"
 """As `child.script.TIMES`, and in the names of the files that the child reads and writes."""

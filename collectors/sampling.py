@@ -13,10 +13,11 @@ import sysconfig
 import tempfile
 import threading
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -24,15 +25,11 @@ from tracetui.collectors import jobs, process
 from tracetui.collectors.child.sampling import ANSWER, PHASE
 from tracetui.collectors.folder import CHILD
 from tracetui.collectors.machine.probe import Probe, find_tool
+from tracetui.collectors.process import Tick
 from tracetui.collectors.profiler_commands import MODELS, PROGRAM, START
+from tracetui.collectors.request import ProfileRequest
 from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.samples import SCHEMA, Frame, Samples, Stack, Stay, Thread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.collectors.process import Tick
-    from tracetui.collectors.request import ProfileRequest
 
 RATES_HZ = (500, 100)
 """How often it looks: the second where it can't keep up with the first."""

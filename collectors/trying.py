@@ -12,12 +12,13 @@ import contextlib
 import math
 import statistics
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import to_builtins
 
@@ -26,6 +27,7 @@ from tracetui.collectors.child.outside import FIRST_STEPS
 from tracetui.collectors.child.turns import kind_of
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.recording import tracetui_version
+from tracetui.collectors.process import Tick
 from tracetui.collectors.proving import (
     Child,
     NotMeasured,
@@ -36,13 +38,8 @@ from tracetui.collectors.proving import (
     gain_by_scatter,
     program_spec,
 )
+from tracetui.parsers.runs.proofs import Claim
 from tracetui.parsers.written import scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from tracetui.collectors.process import Tick
-    from tracetui.parsers.runs.proofs import Claim
 
 BUDGET_S = 600.0
 WORTH_PERCENT = 1.0

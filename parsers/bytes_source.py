@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, BinaryIO, cast
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from types import TracebackType
-
-    from numpy.typing import NDArray
-
 
 GZIP_MAGIC = b"\x1f\x8b"
 INFLATED_RATIO, INFLATED_LEAST = 64, 64 << 20

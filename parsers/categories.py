@@ -6,17 +6,14 @@ NumPy don't count. The Categorical kept here keeps all codes valid as long as th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
-
-    Codes = NDArray[np.uint32]
+from tracetui.parsers.arrays import Bools, Codes, Ints
 
 Answer = TypeVar("Answer", bool, str)
 
@@ -91,23 +88,23 @@ def _answers(
     return [new[number] if number in new else kept[number] for number in numbers]
 
 
-def numbers(codes: Codes, number: Callable[[str], int]) -> NDArray[np.int64]:
+def numbers(codes: Codes, number: Callable[[str], int]) -> Ints:
     """A number for each string, null being empty; the function is called once per distinct string."""
     known = texts(codes)
     table = np.full(max(known, default=-1) + 2, number("") if (codes == NULL_CODE).any() else 0, np.int64)
     table[list(known)] = [*map(number, known.values())]
-    found: NDArray[np.int64] = table[np.minimum(codes, np.uint32(table.size - 1))]
+    found: Ints = table[np.minimum(codes, np.uint32(table.size - 1))]
     return found
 
 
-def matching(codes: Codes, pattern: str) -> NDArray[np.bool_]:
+def matching(codes: Codes, pattern: str) -> Bools:
     """Which of the strings a regular expression finds something in; each distinct string is looked at once."""
     known = _distinct(codes)
     found = _answers(_MATCHES.setdefault(pattern, {}), known, lambda unknown: unknown.str.contains(pattern))
     wanted = known[np.array(found, np.bool_)]
     table = np.zeros(int(wanted.max(initial=0)) + 2, np.bool_)
     table[wanted] = True
-    matched: NDArray[np.bool_] = table[np.minimum(codes, np.uint32(table.size - 1))]
+    matched: Bools = table[np.minimum(codes, np.uint32(table.size - 1))]
     return matched
 
 

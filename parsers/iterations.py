@@ -7,14 +7,16 @@ was launched in.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from tracetui.parsers import links, schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names.range_roles import (
     COMPILED,
     EVALUATION,
@@ -29,15 +31,7 @@ from tracetui.parsers.names.range_roles import (
     spoken,
 )
 from tracetui.parsers.names.serving import LABELS, REPLAY, label_of
-from tracetui.parsers.trace import MarkedBy, Note
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.nesting import Ints
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import MarkedBy, Note, Trace
 
 LEAST_SHARE = 0.5
 """Of the GPU work between its first range's start and its last one's end, what a family must hold to be the steps; of
@@ -270,7 +264,7 @@ class _Family:
         exact = self.names.n_unique() == 1 and not self.is_served and not COMPILED.match(self.label.strip())
         return str(self.names[0]).strip() if exact else spoken(self.label)
 
-    def take(self, chosen: NDArray[np.bool_]) -> _Family:
+    def take(self, chosen: Bools) -> _Family:
         """Some of its ranges."""
         names = self.names.filter(pl.Series(chosen))
         return replace(self, names=names, start=self.start[chosen], end=self.end[chosen])

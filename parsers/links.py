@@ -5,21 +5,17 @@ It works on nested host events (see `nesting`); all arguments and results are ro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.parsers import categories, schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import NONE, LaneClock
+from tracetui.parsers.tally import Tally
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.nesting import Ints
-    from tracetui.parsers.tally import Tally
-
-    Bools = NDArray[np.bool_]
-    Columns = dict[str, NDArray[Any]]
+Columns = dict[str, NDArray[Any]]
 
 
 QUEUED = "launch of GPU work that was queued before the recording began"
@@ -141,7 +137,7 @@ def runtime_thread_map(
 _LAUNCH = r"(?i)^(?:(cuda|cu|hip|mu|xpu)\w*(Launch|Memcpy|Memset)|zeCommandListAppend|urEnqueue)"
 
 
-def launches(names: NDArray[np.uint32]) -> NDArray[np.bool_]:
+def launches(names: NDArray[np.uint32]) -> Bools:
     """Which API calls put work on a device: kernel and graph launches, copies, fills."""
     return categories.matching(names, _LAUNCH)
 

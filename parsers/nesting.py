@@ -6,16 +6,11 @@ so that a parent always precedes its children. ``-1`` stands for "none" in array
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+from tracetui.parsers.arrays import Bools, Ints
 
 NONE = -1
 BLOCK_ROWS = 1 << 13
@@ -199,7 +194,7 @@ def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.i
     return _narrow(begun - np.searchsorted(ended, clock.key(lane, start), side="right"))
 
 
-def _narrow(depth: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int16]:
+def _narrow(depth: NDArray[np.int32] | Ints) -> NDArray[np.int16]:
     """Depths in the host frame's type; depths beyond its largest number become that number."""
     narrow: NDArray[np.int16] = np.minimum(depth, np.iinfo(np.int16).max).astype(np.int16)
     return narrow

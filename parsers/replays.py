@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from tracetui.parsers import schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names import kernel_key
 from tracetui.parsers.names.kernel_makers import INDUCTOR
 from tracetui.parsers.nesting import NONE, nearest
-from tracetui.parsers.trace import Replays
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tracetui.parsers.nesting import Bools, Ints
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import Replays, Trace
 
 LEAST_OF_PIECE = 0.95
 """A replay of which kernels are missing is taken for a piece if it has at least this share of it, in its order: one

@@ -10,17 +10,15 @@ number without a meaning in enumerations.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracetui.parsers import categories
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
+from tracetui.parsers.arrays import Bools
 
 MAX_SIZE = 1 << 50
 """Bytes: larger than any request, even one with a mistaken shape, while sums still fit into 64 bits."""
@@ -242,7 +240,7 @@ def row_ids(values: NDArray[Any]) -> pl.Series:
     return _without(pl.Series(values.astype(np.uint32)), values < 0)
 
 
-def _without(series: pl.Series, missing: NDArray[np.bool_]) -> pl.Series:
+def _without(series: pl.Series, missing: Bools) -> pl.Series:
     """The series with null where a value is missing."""
     return series.set(pl.Series(missing), None) if missing.any() else series
 

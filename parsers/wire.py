@@ -6,12 +6,9 @@ Nothing is built that the bytes do not pay for, and nothing is read beyond a mes
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    Span = tuple[int, int]
+Span = tuple[int, int]
 
 _LONGEST_VARINT = 10
 _DOUBLE = struct.Struct("<d")

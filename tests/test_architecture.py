@@ -11,6 +11,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+import tracetui.parsers
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -69,6 +71,69 @@ def test_a_folder_can_be_read_at_a_glance() -> None:
 def test_every_floor_is_typed() -> None:
     for folder in ("analysis", "app", "collectors", "models", "parsers"):
         assert (ROOT / folder / "py.typed").is_file()
+
+
+FREE = {"collections.abc", "io", "pathlib", "threading", "types", "typing"}
+"""What every program has loaded anyway."""
+
+
+def code_of(module: str) -> Path | None:
+    """The file of one of our modules or packages; None for what is none."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    codes = (path.with_suffix(".py"), path / "__init__.py") if module.startswith("tracetui") else ()
+    return next((code for code in codes if code.is_file()), None)
+
+
+LAZILY = {name: f"tracetui.parsers.{place}" for place, names in tracetui.parsers._PLACES.items() for name in names}
+"""Where the names are that the package of the parsers imports when they are asked for."""
+
+
+@cache
+def imports_of(module: str) -> tuple[set[str], set[str]]:
+    """What a module imports as soon as it is loaded, and what it names for type checkers alone."""
+    always: set[str] = set()
+    guarded: set[str] = set()
+    code = code_of(module)
+    body = ast.parse(code.read_text(encoding="utf-8")).body if code is not None else []
+    guards = [node for node in body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    for found, nodes in ((always, body), (guarded, [node for guard in guards for node in guard.body])):
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    lazy = LAZILY.get(alias.name) if node.module == "tracetui.parsers" else None
+                    found.add(inner if code_of(inner) is not None else lazy or node.module)
+    return always, guarded
+
+
+def loaded_with(module: str) -> set[str]:
+    """Everything that is loaded with a module, packages too."""
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        parts = waiting.pop().split(".")
+        new = {".".join(parts[:end]) for end in range(1, len(parts) + 1)} - seen
+        seen |= new
+        waiting += [name for each in new for name in imports_of(each)[0]]
+    return seen
+
+
+def test_a_guard_keeps_something_out() -> None:
+    """A guard around what its module loads anyway only takes room; what must stay out, the tests below tell."""
+    needless = []
+    for code in (
+        code for folder in ("analysis", "app", "collectors", "parsers") for code in (ROOT / folder).rglob("*.py")
+    ):
+        place = code.relative_to(ROOT)
+        if place.parts[:2] == ("collectors", "child") or code.name == "__init__.py":
+            continue  # copied beside the profiled program, whose Python may be an old one
+        module = ".".join(("tracetui", *place.with_suffix("").parts))
+        guarded = imports_of(module)[1]
+        if guarded and guarded <= loaded_with(module) | FREE:
+            needless.append(module)
+    assert not needless
 
 
 def test_opening_a_trace_and_reporting_it_imports_nothing_heavy() -> None:

@@ -6,27 +6,21 @@ nodes right after it: sums over subtrees are differences of one running sum.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.categories import encode
 from tracetui.parsers.links import lookup
 from tracetui.parsers.nesting import LaneClock, nearest, parents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-
-    Bools = NDArray[np.bool_]
 
 NONE = -1
 _MOST_LEVELS = 1 << 10

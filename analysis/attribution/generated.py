@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 import polars as pl
 from msgspec import Struct
@@ -17,16 +17,11 @@ from msgspec import Struct
 from tracetui.analysis.attribution.calltree import row_ids
 from tracetui.analysis.base.own_code import LIBRARY
 from tracetui.analysis.base.remembered import kept
+from tracetui.parsers import Trace
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names.people import without_home
 from tracetui.parsers.runs.detect import files_below
 from tracetui.parsers.runs.side_files import read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 DEPTH = 6
 """How many folders deep files are looked for: ``torchinductor_user/fx/<hash>.py``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -14,11 +13,9 @@ from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.parsers import Trace
 from tracetui.parsers.tool_registry import BY_KIND
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
-    from tracetui.parsers.trace import Replays
+from tracetui.parsers.trace import Replays
 
 _LAUNCH = re.compile(r"^(?:cuda|cu|hip|hsa)\w*Launch")
 _OF_THE_HOST = "HostFunc"

@@ -8,7 +8,6 @@ name stack (`jax.named_scope`, Flax modules), the last part being the primitive.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -28,17 +27,13 @@ from tracetui.analysis.attribution.calltree import (
     roll_up,
 )
 from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.base.conventions import Conventions
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.occupancy import kernel_sums
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.categories import decode
-
-if TYPE_CHECKING:
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.conventions import Conventions
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
-
 
 PREFIX = "nn.Module: "
 _INSTANCE = re.compile(r"_\d+$")

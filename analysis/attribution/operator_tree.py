@@ -5,9 +5,8 @@ Both the operator table and torch-tb-profiler's module table are sums over this 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import (
@@ -25,15 +24,10 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import nearest
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
 
 OPERATOR, MODULE, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
     schema.HOST_KINDS.index(kind) for kind in ("operator", "module", "annotation", "dataloader", "runtime", "driver")

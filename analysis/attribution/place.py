@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -20,13 +19,9 @@ from tracetui.analysis.attribution.module_tree import PREFIX, class_name, module
 from tracetui.analysis.base.names import distinct, mapped, matching, of_kinds
 from tracetui.analysis.base.own_code import LIBRARY, RECORDER
 from tracetui.analysis.base.remembered import kept
-from tracetui.parsers.nesting import LaneClock, nearest, nest
-
-if TYPE_CHECKING:
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.parsers import Trace
-    from tracetui.parsers.nesting import Nesting
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Bools, Ints
+from tracetui.parsers.nesting import LaneClock, Nesting, nearest, nest
 
 BACKWARD = "backward of "
 """Stands before the frame, module or range whose gradients are computed."""

@@ -11,23 +11,16 @@ thread then contains next to nothing, though its thread waits for that work. Cou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, row_ids
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import intervals
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import LaneClock, nest
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
-
 
 NEVER, EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.json_values import Json, us
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tracetui.analysis.base.intervals import Ints
+from tracetui.parsers.arrays import Ints
 
 LOG_FROM = 8.0
 """From this ratio of the longest launch to the shortest on, bins grow: one of equal bins would hold most launches."""

@@ -6,18 +6,15 @@ Ends are exclusive, touching intervals are one, and empty intervals hold no time
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tracetui.parsers.arrays import Bools, Ints
 
-    from numpy.typing import NDArray
-
-    Ints: TypeAlias = NDArray[np.int64]
-    Intervals: TypeAlias = tuple[Ints, Ints]
+Intervals: TypeAlias = tuple[Ints, Ints]
 
 
 _FEW_RUNS = 256
@@ -124,12 +121,12 @@ def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
     return inside
 
 
-def contains(a: Intervals, time: Ints) -> NDArray[np.bool_]:
+def contains(a: Intervals, time: Ints) -> Bools:
     """Which of these times lie in `a`."""
     if not a[0].size:
         return np.zeros(time.shape, np.bool_)
     place = np.searchsorted(a[0], time, side="right") - 1
-    inside: NDArray[np.bool_] = (place >= 0) & (time < a[1][place])
+    inside: Bools = (place >= 0) & (time < a[1][place])
     return inside
 
 

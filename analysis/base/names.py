@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import polars as pl
 
 from tracetui.parsers import categories
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Codes = NDArray[np.uint32]
-
+from tracetui.parsers.arrays import Bools, Codes, Ints
 
 _MANY = 1 << 18
-_SEEN: deque[tuple[Codes, NDArray[np.int64]]] = deque(maxlen=4)
+_SEEN: deque[tuple[Codes, Ints]] = deque(maxlen=4)
 """The long columns that were asked about last, and the categories that occur in each. Holding a column keeps its memory
 from being used for another one, so that its address tells it."""
 
@@ -36,7 +29,7 @@ def mapped(
     return words.gather(place[codes])
 
 
-def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.bool_]:
+def matching(names: pl.Series, predicate: Callable[[str], bool]) -> Bools:
     """Which rows have a name for which `predicate` holds; null never does."""
     codes, limit, distinct = _codes(names)
     answers = [bool(predicate(name)) for name in categories.texts_of(distinct)]
@@ -44,13 +37,11 @@ def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.b
         return np.zeros(codes.size, np.bool_)
     table = np.zeros(limit + 1, np.bool_)
     table[distinct] = answers
-    chosen: NDArray[np.bool_] = table[codes]
+    chosen: Bools = table[codes]
     return chosen
 
 
-def numbered(
-    names: pl.Series, chosen: NDArray[np.bool_], word: Callable[[str], str], default: str
-) -> tuple[NDArray[np.int64], list[str]]:
+def numbered(names: pl.Series, chosen: Bools, word: Callable[[str], str], default: str) -> tuple[Ints, list[str]]:
     """A text for each chosen row's name, as its place in a list of the texts; `default` for null."""
     physical = names.cast(pl.Categorical).to_physical().filter(pl.Series(chosen))
     limit = _above(physical)
@@ -61,7 +52,7 @@ def numbered(
     table = np.empty(limit + 1, np.int64)
     table[distinct] = [place[text] for text in words[:-1]]
     table[limit] = place[default]
-    numbers: NDArray[np.int64] = table[codes]
+    numbers: Ints = table[codes]
     return numbers, list(place)
 
 
@@ -70,7 +61,7 @@ def distinct(names: pl.Series) -> list[str]:
     return categories.texts_of(_codes(names)[2])
 
 
-def _codes(names: pl.Series) -> tuple[Codes, int, NDArray[np.int64]]:
+def _codes(names: pl.Series) -> tuple[Codes, int, Ints]:
     """Each row's category, a number above all of them, which stands for null, and the categories that occur."""
     physical = names.cast(pl.Categorical).to_physical()
     if physical.null_count():
@@ -94,14 +85,14 @@ def _above(codes: pl.Series) -> int:
     return 0 if highest is None else int(highest) + 1  # type: ignore[arg-type]
 
 
-def _distinct(codes: Codes, limit: int) -> NDArray[np.int64]:
+def _distinct(codes: Codes, limit: int) -> Ints:
     """The categories that occur, ascending, without null."""
     present = np.zeros(limit + 1, np.bool_)
     present[codes] = True
     return np.flatnonzero(present[:limit])
 
 
-def of_kinds(kind: pl.Series, *wanted: str) -> NDArray[np.bool_]:
+def of_kinds(kind: pl.Series, *wanted: str) -> Bools:
     """Marks the rows of these kinds; null is none.
 
     Args:
@@ -110,12 +101,12 @@ def of_kinds(kind: pl.Series, *wanted: str) -> NDArray[np.bool_]:
     """
     values = kind.dtype.categories.to_list()  # type: ignore[attr-defined]
     if len(wanted) == 1 and wanted[0] in values and not kind.null_count():  # a comparison is faster than a look-up
-        single: NDArray[np.bool_] = kind.to_physical().to_numpy() == values.index(wanted[0])
+        single: Bools = kind.to_physical().to_numpy() == values.index(wanted[0])
         return single
     # a place more, for null
     table = np.array([*(value in wanted for value in values), False])
     codes = kind.to_physical()
-    chosen: NDArray[np.bool_] = table[(codes.fill_null(len(values)) if codes.null_count() else codes).to_numpy()]
+    chosen: Bools = table[(codes.fill_null(len(values)) if codes.null_count() else codes).to_numpy()]
     return chosen
 
 
@@ -124,6 +115,6 @@ def rows_of(frame: pl.DataFrame, *wanted: str) -> pl.DataFrame:
     return rows_where(frame, of_kinds(frame["kind"], *wanted))
 
 
-def rows_where(frame: pl.DataFrame, chosen: NDArray[np.bool_]) -> pl.DataFrame:
+def rows_where(frame: pl.DataFrame, chosen: Bools) -> pl.DataFrame:
     """The chosen rows; the frame itself where all are, since a filter would copy each column."""
     return frame if bool(chosen.all()) else frame.filter(pl.Series(chosen))

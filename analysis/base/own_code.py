@@ -1,7 +1,5 @@
 """Tells the program's own code from that of libraries, by its file."""
 
-from __future__ import annotations
-
 import re
 
 RECORDER = "tracetui_child/"

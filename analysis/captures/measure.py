@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, dense, lanes_of, row_ids
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import EVER, NEVER, over_slices
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.captures import spans
+from tracetui.analysis.captures.spans import Spans
 from tracetui.analysis.gpu.activities import distinct
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.categories import encode, texts
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import kind_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.captures.spans import Spans
-    from tracetui.analysis.selection import Selection
 
 
 class Launched(Struct):

@@ -7,8 +7,6 @@ of its process, is what a person means by "the GPU time of the backward pass": t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -19,12 +17,10 @@ from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
 from tracetui.analysis.captures import spans
 from tracetui.analysis.captures.measure import Measure, Ranges, Sums, category_of
+from tracetui.analysis.selection import Selection
 from tracetui.parsers import schema
+from tracetui.parsers.arrays import Bools
 from tracetui.parsers.names.range_roles import NUMBERED, any_of_role, role_of
-
-if TYPE_CHECKING:
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.selection import Selection
 
 
 class Share(Struct, frozen=True):

@@ -6,18 +6,14 @@ Long recordings have millions of ranges, so nothing here makes a frame of them.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import dense, stable_order
 from tracetui.analysis.base.intervals import joined
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import LaneClock
-
-if TYPE_CHECKING:
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Ints
 
 _NEVER = np.iinfo(np.int64).min
 _FEW_GROUPS = 1 << 10

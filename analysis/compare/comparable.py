@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 import polars as pl
 from msgspec import Meta, Struct
@@ -15,16 +16,12 @@ from tracetui.analysis.roofline.counters import precision_words
 from tracetui.analysis.roofline.peaks import SM_CLOCK
 from tracetui.analysis.selection import in_steps, select
 from tracetui.analysis.side_by_side import together
+from tracetui.parsers import Trace
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES, type_in_name
 from tracetui.parsers.runs.manifest import Device, GpuState, Modes, PowerState, RunManifest
 from tracetui.parsers.tool_registry import OF_BOARD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tracetui.parsers import Trace
 
 OTHER_WORK = "other_work"
 """The verdict on runs whose steps hold other work."""

@@ -6,8 +6,6 @@ partly the profiler's. What rests on less is taken where both runs have it, neve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec import Struct
 
@@ -16,10 +14,7 @@ from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection, with_light_times
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, in_steps
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from tracetui.parsers.arrays import Floats
 
 CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
 """Steps timed without a profiler; the runs' light recordings; the recordings that were chosen."""
@@ -69,11 +64,11 @@ def steps_compared(a: Selection, b: Selection, lights: tuple[Selection, Selectio
     return steps_between(in_steps(a), in_steps(b))
 
 
-def _of(rests_on: str, ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> StepsCompared:
+def _of(rests_on: str, ours: Floats, theirs: Floats) -> StepsCompared:
     return StepsCompared(rests_on, step_difference(ours, theirs), (ours.size, theirs.size))
 
 
-def durations(sel: Selection) -> NDArray[np.float64]:
+def durations(sel: Selection) -> Floats:
     """How long each step of a selection took, ns."""
     slots = step_slots(sel)
     return (slots.end - slots.start).astype(np.float64)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import in_ranges
 from tracetui.analysis.base import api_names, intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.captures.measure import category_of, kind_series, kind_times
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.compare.compared_passes import (
@@ -41,14 +42,9 @@ from tracetui.analysis.operators import operators
 from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.selection import Selection, in_steps, select
 from tracetui.analysis.side_by_side import aligned
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.parsers import Trace
 
 PARTS = ("gpu_time", "overlap", *CAUSES)
 """``gpu_time``: the durations of all work launched in the step, summed; ``overlap``: minus what of it ran at the same

@@ -7,18 +7,14 @@ mislead it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
+from tracetui.parsers.arrays import Floats
 
 CONFIDENCE = 0.95
 """How often a difference by chance stays within the noise."""
@@ -76,7 +72,7 @@ class StepDifference(Struct, frozen=True):
         return abs(delta) > times * reach
 
 
-def step_difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> StepDifference:
+def step_difference(a: Floats, b: Floats) -> StepDifference:
     """Compares the step times of two runs, ns, in the order of the steps."""
     if not (a.size and b.size):
         means = [float(times.mean()) if times.size else None for times in (a, b)]
@@ -96,7 +92,7 @@ def step_difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> StepDiffe
     )  # fmt: skip
 
 
-def median_interval(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
+def median_interval(a: Floats, b: Floats) -> tuple[float, float]:
     """The 95 % interval of the difference of medians, B less A; of two steps or more in each.
 
     From four steps on it is that of the ranks, whatever the distribution of step times. Two or three steps have too few
@@ -118,7 +114,7 @@ def median_interval(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[flo
     return min(middle - half, delta), max(middle + half, delta)
 
 
-def serial_factor(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def serial_factor(a: Floats, b: Floats) -> float:
     """How many times wider an interval must be because steps resemble the one before; 1 where nothing shows that.
 
     A clock that sinks, or a neighbour on the machine, makes stretches of slow steps, which tell less than as many
@@ -152,7 +148,7 @@ def median_factor(steps: int) -> float:
     return max(math.sqrt(math.pi / 2 * steps / (steps + (0.47 if steps % 2 else 1.35))), 1.0)
 
 
-def _error(a: NDArray[np.float64], b: NDArray[np.float64], factor: Callable[[int], float]) -> tuple[float, float]:
+def _error(a: Floats, b: Floats, factor: Callable[[int], float]) -> tuple[float, float]:
     """The standard error of the difference of two means or medians, and its degrees of freedom.
 
     Runs of about as many steps share one variance, which two or three steps alone tell too little of; that stays right
@@ -253,7 +249,7 @@ MOST = 1000
 """Of larger sets, so many evenly spaced quantiles stand for all."""
 
 
-def shift_interval(a: NDArray[np.float64], b: NDArray[np.float64], confidence: float) -> tuple[float, float] | None:
+def shift_interval(a: Floats, b: Floats, confidence: float) -> tuple[float, float] | None:
     """Between which limits ``b`` is shifted against ``a``: what the test of Mann and Whitney does not rule out.
 
     Args:
@@ -277,10 +273,10 @@ def shift_interval(a: NDArray[np.float64], b: NDArray[np.float64], confidence: f
     return float(ordered[at]), float(ordered[differences.size - 1 - at])
 
 
-def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _thinned(values: Floats) -> Floats:
     if values.size <= MOST:
         return values
-    found: NDArray[np.float64] = np.quantile(values, (np.arange(MOST) + 0.5) / MOST)
+    found: Floats = np.quantile(values, (np.arange(MOST) + 0.5) / MOST)
     return found
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from tracetui.analysis.base.remembered import kept
+from tracetui.parsers import Trace
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.ncu import source_page as page
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
 
 LINES = {
     "kernel": pl.String(),

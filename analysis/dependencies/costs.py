@@ -12,16 +12,13 @@ from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE, WAIT
+from tracetui.parsers.arrays import Bools, Ints
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
-    Bools = NDArray[np.bool_]
 
 WAIT_NS, FULL_NS = 2_000, 5_000
 """What a waiting call, and a launch into a queue that has room, cost the host at most."""

@@ -5,11 +5,10 @@ Slack, its counterpart, is how much longer each piece of GPU work could take bef
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from msgspec import Struct, field
+from numpy.typing import NDArray
 
 from tracetui.analysis.attribution.calltree import add_up, count, dense
 from tracetui.analysis.base.intervals import covered
@@ -18,20 +17,18 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.costs import Costs, Times, anchored, step_ends
 from tracetui.analysis.dependencies.graph import Graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
+from tracetui.analysis.dependencies.model import Model
 from tracetui.analysis.dependencies.waits import LOST, NONE, WAIT
+from tracetui.analysis.selection import Selection
 from tracetui.parsers import schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.nesting import LaneClock
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Codes = NDArray[np.uint8]
+from numpy.typing import NDArray
 
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.selection import Selection
-
-    Bools = NDArray[np.bool_]
-    Codes = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
 
 HOST, CALL, LATENCY, GAP, RETURN, WORK = range(6)
 """What a piece of the path is: host time between calls, an API call, the way from a launch to the GPU, time between two

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -21,13 +20,7 @@ from tracetui.analysis.gpu.step_kinds import typical_steps
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import Selection, select
 from tracetui.parsers import schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-
-    Bools = NDArray[np.bool_]
+from tracetui.parsers.arrays import Bools, Ints
 
 LAUNCH_LATENCY_NS, QUEUE_GAP_NS = 8_000, 1_000
 """Used where a recording has no example: from a launch to its work, and between two kernels of a stream."""

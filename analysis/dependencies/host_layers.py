@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from tracetui.analysis.attribution.calltree import parents_of
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.graph import Graph, launching_threads
+from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.nesting import LaneClock, nearest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.selection import Selection
-
 
 LOADING = re.compile(
     r"(?<![a-z])(data[ _]?(load(er|ing)?|fetch|wait)|(load(ing)?|next|get|fetch)[ _]?(batch|data))(?![a-z])",

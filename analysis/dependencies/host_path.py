@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec import Struct
 
@@ -11,12 +9,10 @@ from tracetui.analysis.attribution.calltree import lanes_of
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import CALL, host_time, pieces
+from tracetui.analysis.dependencies.model import Model
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.nesting import LaneClock, nest
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.selection import Selection
 
 
 class HostPath(Struct, frozen=True, eq=False, weakref=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -22,37 +23,30 @@ from tracetui.analysis.dependencies.critical_path import (
     critical_path,
 )
 from tracetui.analysis.dependencies.graph import knows_waits
-from tracetui.analysis.dependencies.model import TOLERANCE, UNEXPLAINED, Model, model, program_model
+from tracetui.analysis.dependencies.model import TOLERANCE, UNEXPLAINED, Model, Side, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
-from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths, typical_ns
+from tracetui.analysis.gpu.step_kinds import UNEVEN, StepKinds, outlier, page_kinds, typical_lengths, typical_ns
 from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.names.serving import phase_of
 from tracetui.parsers.runs.run import LIGHT
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TypeAlias
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.dependencies.model import Side
-    from tracetui.analysis.gpu.step_kinds import StepKinds
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
-
-    Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "copies", "ranks", "unknown"]
-    Why: TypeAlias = Literal[
-        "recording_cost",
-        "unexplained",
-        "unrecorded_wait",
-        "jax",
-        "launches",
-        "runtime",
-        "selection",
-        "durations",
-        "kernels",
-        "no_gpu",
-        "invalid",
-    ]
+Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "copies", "ranks", "unknown"]
+Why: TypeAlias = Literal[
+    "recording_cost",
+    "unexplained",
+    "unrecorded_wait",
+    "jax",
+    "launches",
+    "runtime",
+    "selection",
+    "durations",
+    "kernels",
+    "no_gpu",
+    "invalid",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
 from tracetui.analysis.base import intervals
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.costs import Costs, Times, as_recorded, recorded_steps, step_times, transfers, walk
 from tracetui.analysis.dependencies.graph import Graph, graph, launching_threads
@@ -20,16 +22,9 @@ from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, select
 from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Bools, Ints
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-
-    Bools = NDArray[np.bool_]
-    Side: TypeAlias = Literal["host", "gpu", "ranks", "unknown"]
+Side: TypeAlias = Literal["host", "gpu", "ranks", "unknown"]
 
 
 MOST_PYTHON_NS = 25_000

@@ -11,14 +11,12 @@ from msgspec import Struct
 
 from tracetui.analysis.base import api_names
 from tracetui.analysis.base import names as name_tools
+from tracetui.parsers.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
-
-    Bools = NDArray[np.bool_]
 
 
 LEAST_ENDS = 3

@@ -10,15 +10,13 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tracetui.analysis.findings.declared.rule import Rule
+from tracetui.analysis.findings.declared.rule import Rule
 
 FILE = ".tracetui.toml"
 USER_FILE = "config.toml"

@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +25,9 @@ from tracetui.analysis.findings.core.facts import Facts, Subject
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Severity, Suppressed
 from tracetui.analysis.findings.core.turns import in_turns
 from tracetui.analysis.findings.core.where import of_finding
+from tracetui.analysis.findings.declared.rule import Limits, Rule
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.resources import freed_blocks_stay
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.declared.rule import Limits, Rule
 
 LEAST_GAIN_PERCENT = 2.0
 """Advice that could gain no more than this share of the step is left out (rule K14)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,6 +12,7 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.gpu import S14
 from tracetui.analysis.findings.declared.host import F19
@@ -26,9 +26,6 @@ from tracetui.analysis.ranks.job import uneven_all_to_all as uneven_of
 from tracetui.analysis.ranks.late import LEAST_PERCENT, STEP_PERCENT, Late, Turns
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.collectives import NCCL
-
-if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
 
 _WHAT_TO_DO = {
     "gpu_work": "Give every rank the same work: look for what only this rank computes there (evaluation, logging,"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_percent
+from tracetui.analysis.dependencies.limit import Limit
 from tracetui.analysis.findings import catalogue
+from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import basis, program
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.host_lines import longest_line
-
-if TYPE_CHECKING:
-    from tracetui.analysis.dependencies.limit import Limit
-    from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Finding
 
 
 def verdict(facts: Facts, config: Config | None = None) -> Limit:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -11,18 +9,11 @@ from msgspec import Struct
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import latest
-from tracetui.parsers import schema
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.replays import replayed_work
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
-
-    Bools = NDArray[np.bool_]
 
 WORK = ("kernel", "memcpy", "memset", "graph")
 KERNEL, MEMCPY, MEMSET, GRAPH = (schema.DEVICE_KINDS.index(kind) for kind in WORK)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -11,11 +9,9 @@ from msgspec import Struct
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import Activities, activities, by_value
 from tracetui.analysis.gpu.steps import step_slots
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 
 KERNEL_WAIT_LIMIT_NS = 30_000
 """A gap shorter than this before a kernel that was launched in time is the GPU's own start-up time (HTA's default)."""

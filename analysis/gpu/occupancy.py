@@ -9,7 +9,6 @@ as shared memory is taken at its largest: the driver grows it to what resident b
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -18,11 +17,8 @@ from msgspec import Struct
 from tracetui.analysis.base import api_names, names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import kept
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.parsers import Trace
-
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 
 WARP = 32
 MOST_THREADS = 2048

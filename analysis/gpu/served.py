@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,9 @@ from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import mapped, matching, of_kinds
 from tracetui.analysis.gpu.activities import WORK, graphs
 from tracetui.analysis.gpu.steps import StepSlots
-from tracetui.parsers import links
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Trace, links
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.iterations import steps_at
 from tracetui.parsers.names.range_roles import spoken
 from tracetui.parsers.names.serving import (
@@ -36,15 +38,6 @@ from tracetui.parsers.names.serving import (
     iteration_of,
     label_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
 HALF = 0.5
 MOST_POINTS = 8
@@ -308,7 +301,7 @@ def _mean(told: list[Iteration], size: Callable[[Iteration], float | None]) -> f
     return fmean(values) if values and len(values) == len(told) else None
 
 
-def _rate(phase: str, told: list[Iteration], until: Ints, timed: NDArray[np.bool_]) -> float | None:
+def _rate(phase: str, told: list[Iteration], until: Ints, timed: Bools) -> float | None:
     """New tokens per second of these iterations; None where a number of tokens is not known."""
     tokens = [one.tokens for one, counts in zip(told, timed.tolist(), strict=True) if counts]
     known = [number for number in tokens if number is not None]
@@ -316,7 +309,7 @@ def _rate(phase: str, told: list[Iteration], until: Ints, timed: NDArray[np.bool
     return 1e9 * sum(known) / spent if phase in ALL_NEW and known and len(known) == len(tokens) and spent else None
 
 
-def _curve(phase: str, told: list[Iteration], length: Ints, until: Ints, timed: NDArray[np.bool_]) -> tuple[Point, ...]:
+def _curve(phase: str, told: list[Iteration], length: Ints, until: Ints, timed: Bools) -> tuple[Point, ...]:
     """Time by the first of these sizes in which the iterations differ."""
     sizes = {"batch": _batch, "context": _context, "tokens": _tokens}
     order = ("batch", "context") if phase == DECODE else ("tokens", "batch", "context")

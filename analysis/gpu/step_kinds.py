@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 from statistics import fmean, median
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -31,22 +31,13 @@ from tracetui.analysis.gpu.served import (
     within_steps,
     worked_ns,
 )
-from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.gpu.steps import StepSlots, step_slots
 from tracetui.analysis.scope import Scope
-from tracetui.analysis.selection import select
-from tracetui.parsers import links
+from tracetui.analysis.selection import Selection, select
+from tracetui.parsers import Trace, links
+from tracetui.parsers.arrays import Bools, Floats, Ints
 from tracetui.parsers.names.range_roles import EVALUATION, role_of
 from tracetui.parsers.runs import samples
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.gpu.steps import StepSlots
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
 UNEVEN = 1.1
 """Kinds whose lengths differ by less than this ratio are one: telling them apart would change nothing."""
@@ -57,7 +48,7 @@ GAPS = ((3, 4, 5, 6, 8, 10, 16), (7.1, 6.7, 6.3, 5.6, 4.7, 4.1, 3.0))
 lengths scatter by 10 % (simulated; tests/test_step_kinds.py does it again)."""
 
 
-def grouped(lengths: Sequence[float] | Ints | NDArray[np.float64], work: Sequence[object] = ()) -> list[Ints]:
+def grouped(lengths: Sequence[float] | Ints | Floats, work: Sequence[object] = ()) -> list[Ints]:
     """The positions of the steps of each kind, the largest kind first, then what takes most time.
 
     Sorted lengths are cut, again and again, where a gap is wider than scatter explains. Where all steps on one side of
@@ -72,7 +63,7 @@ def grouped(lengths: Sequence[float] | Ints | NDArray[np.float64], work: Sequenc
     return sorted(kinds, key=lambda kind: (-kind.size, -float(taken[kind].sum()))) if len(kinds) > 1 else kinds
 
 
-def _split(order: Ints, logs: NDArray[np.float64], work: Sequence[object]) -> list[Ints]:
+def _split(order: Ints, logs: Floats, work: Sequence[object]) -> list[Ints]:
     """The kinds of these steps, which are in the order of their lengths."""
     at = _cut(logs[order], _unusual(order, work))
     if at is None:
@@ -80,7 +71,7 @@ def _split(order: Ints, logs: NDArray[np.float64], work: Sequence[object]) -> li
     return [*_split(order[:at], logs, work), *_split(order[at:], logs, work)]
 
 
-def _unusual(order: Ints, work: Sequence[object]) -> NDArray[np.bool_] | None:
+def _unusual(order: Ints, work: Sequence[object]) -> Bools | None:
     """Which of these steps did not launch what most of them did; None where no two halves of them launched the same."""
     counts = Counter(work[place] for place in order.tolist()) if work else Counter()
     usual, number = counts.most_common(1)[0] if counts else (None, 0)
@@ -89,7 +80,7 @@ def _unusual(order: Ints, work: Sequence[object]) -> NDArray[np.bool_] | None:
     return np.array([work[place] != usual for place in order.tolist()], np.bool_)
 
 
-def _cut(logs: NDArray[np.float64], unusual: NDArray[np.bool_] | None) -> int | None:
+def _cut(logs: Floats, unusual: Bools | None) -> int | None:
     """Where to cut these sorted logarithms in two; None where they are of one kind."""
     size = logs.size
     wide = np.flatnonzero(np.diff(logs) > np.log(UNEVEN)) + 1
@@ -248,7 +239,7 @@ def outlier(sel: Selection) -> tuple[StepKinds, Kind] | None:
 
 
 @kept
-def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
+def typical_steps(sel: Selection) -> Bools | None:
     """Which of the selected steps (rows of `Selection.steps`) are typical; None where all are, or none is marked.
 
     Neither is the first after a pause between two schedules of the profiler, whose numbers don't follow each other:
@@ -327,7 +318,7 @@ def _groups(sel: Selection, slots: StepSlots) -> list[tuple[str | None, Ints]]:
     return [*((None, rows[group]) for group in grouped(length[rows], mine)), *others]
 
 
-def _evaluating(trace: Trace, slots: StepSlots) -> NDArray[np.bool_]:
+def _evaluating(trace: Trace, slots: StepSlots) -> Bools:
     """Which steps evaluate, where others train: these have a backward pass or an optimizer.
 
     So they are called, or they have neither and launch kernels, or without a GPU make calls, that such steps have too.
@@ -338,7 +329,7 @@ def _evaluating(trace: Trace, slots: StepSlots) -> NDArray[np.bool_]:
     begin, host = trace.steps["start"].to_numpy(), trace.host
     end = begin + trace.steps["duration"].to_numpy()
 
-    def steps_of(calls: NDArray[np.bool_]) -> Ints:
+    def steps_of(calls: Bools) -> Ints:
         return links.held_by(begin, end, host["start"].to_numpy()[calls])
 
     passes = of_kinds(host["kind"], "operator", "annotation") & matching(host["name"], _trains)

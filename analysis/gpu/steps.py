@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -15,10 +14,8 @@ from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 
 _NEVER, _EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 

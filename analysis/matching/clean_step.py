@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -12,9 +13,11 @@ from msgspec.structs import replace as msgspec_replace
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.conventions import CATEGORIES, GPU_CATEGORIES
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.costs import step_edges, step_ends, that_count
 from tracetui.analysis.dependencies.limit import run_model
+from tracetui.analysis.dependencies.model import Model
 from tracetui.analysis.dependencies.waits import NONE
 from tracetui.analysis.gpu.activities import Activities, activities, by_value
 from tracetui.analysis.gpu.idle import GAPS, gaps_of, shares
@@ -24,17 +27,10 @@ from tracetui.analysis.matching.light_times import light_selection
 from tracetui.analysis.overview import Overview, host_ranges, overview
 from tracetui.analysis.selection import Selection, select
 from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.runs.run import LIGHT
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.model import Model
-
-    Of: TypeAlias = Literal["clean", "light", "recorded"]
+Of: TypeAlias = Literal["clean", "light", "recorded"]
 
 HOST_KINDS = {"runtime": "runtime", "dataloader": "dataloader", "cpu_exec": "operator"}
 """What the host does between the graph's calls, and the kind of a host row that counts as it.
@@ -111,7 +107,7 @@ def page_step(found: Overview) -> PageStep:
     return _without_host(step) if of == "light" else step
 
 
-def _of_steps(found: Overview, chosen: NDArray[np.bool_]) -> Overview:
+def _of_steps(found: Overview, chosen: Bools) -> Overview:
     """The overview with some of its steps: no mean is of steps that are not alike."""
     return msgspec_replace(found, per_step=found.per_step.filter(pl.Series(chosen)))
 

@@ -9,8 +9,8 @@ in every process. Kernels that can't be told apart are ambiguous.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -21,18 +21,11 @@ from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import kept_of_pair
 from tracetui.analysis.matching.launch_order import in_order, paired
 from tracetui.analysis.matching.one_program import one_program
+from tracetui.parsers import Run, Trace
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name, scoped_words
 from tracetui.parsers.names.kernel_types import ELEMENT_TYPES, VECTOR_WIDTH
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers import Run, Trace
-
-    Ints = NDArray[np.int64]
 
 Status = pl.Enum(["matched", "ambiguous", "unmatched"])
 Evidence = pl.Enum(["name", "launch order", "grid and block"])
@@ -232,7 +225,7 @@ def _labels(codes: Ints, labels: pl.Enum) -> pl.Series:
     return names.gather(_index(codes, codes != NONE))
 
 
-def _index(values: Ints, is_row: NDArray[np.bool_]) -> pl.Series:
+def _index(values: Ints, is_row: Bools) -> pl.Series:
     """Row numbers to gather by, null where there is none."""
     return pl.select(pl.when(pl.Series(is_row)).then(pl.Series(values))).to_series()
 

@@ -7,14 +7,9 @@ tells nothing where it may be several.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+from tracetui.parsers.arrays import Ints
 
 NONE = -1
 MOST_EDITS = 128

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 from msgspec.structs import replace
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.analysis.overview import Overview, overview
-
-if TYPE_CHECKING:
-    from tracetui.analysis.selection import Selection
+from tracetui.analysis.selection import Selection
 
 UNKNOWN = ("dataloader", "cpu_exec")
 """The categories of which a light recording tells nothing: their time is part of its category ``other``."""

@@ -7,10 +7,11 @@ over the light steps in which it was found. Counts, steps and host times stay th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import row_ids
@@ -19,14 +20,7 @@ from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order, 
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, WorkTimes, in_steps, select
 from tracetui.parsers import Trace, schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import polars as pl
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+from tracetui.parsers.arrays import Bools, Ints
 
 WORK = ("kernel", "memcpy", "memset", "graph")
 
@@ -249,6 +243,6 @@ def _compared(ours: Work, keys: Ints, theirs: Work, their_keys: Ints) -> Iterato
             yield mine, other
 
 
-def _share(spent: Ints, chosen: NDArray[np.bool_]) -> float | None:
+def _share(spent: Ints, chosen: Bools) -> float | None:
     total = int(spent.sum())
     return 100 * int(spent[chosen].sum()) / total if total else None

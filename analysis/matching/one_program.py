@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept, kept_of_pair
 from tracetui.analysis.captures.observed_batch import batch_in_shapes
 from tracetui.analysis.selection import select
+from tracetui.parsers import Trace
 from tracetui.parsers.names.kernel_key import key
 from tracetui.parsers.names.kernel_names import short_name
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
 
 ALIKE_PERCENT = 50.0
 """The other's time in kernels of both that is in launches of a size that this one has, at least."""

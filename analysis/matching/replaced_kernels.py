@@ -8,21 +8,17 @@ runs have.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracetui.analysis.kernels import kernel_rows
+from tracetui.analysis.selection import Selection
 from tracetui.parsers.names import kernel_names
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tracetui.analysis.selection import Selection
-
-    Edge = tuple[str, str]
+Edge = tuple[str, str]
 
 MOST_LAUNCHES = 2000
 """Calls that launch more are not laid side by side: that takes a time that grows with their product."""

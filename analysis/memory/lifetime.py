@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.memory.owners import OWNERS, owners
 from tracetui.analysis.memory.peak import UNBORN, Allocations, By, allocations, of_memory, of_owner, peak
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Ints
 
 LONG_LIVED: dict[str, pl.DataType] = {
     "name": pl.String(),

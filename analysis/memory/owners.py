@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,11 +10,9 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import NONE, call_tree, parents_of, row_ids
 from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.base.own_code import LIBRARY
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import nearest
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.parsers import Trace
 
 NOT_ATTRIBUTED = "(not attributed)"
 EARLIER = "(allocated before the recording)"
@@ -87,7 +84,7 @@ def _module_around(host: pl.DataFrame, rows: Ints) -> Ints:
     return _first_above(host, rows, (host["kind"] == "module").to_numpy())
 
 
-def _first_above(host: pl.DataFrame, rows: Ints, wanted: np.typing.NDArray[np.bool_]) -> Ints:
+def _first_above(host: pl.DataFrame, rows: Ints, wanted: Bools) -> Ints:
     """The row itself or its nearest ancestor that is wanted, or -1."""
     return nearest(parents_of(host), wanted, np.where(rows >= 0, rows, NONE))
 

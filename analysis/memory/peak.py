@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.memory.owners import EARLIER, OWNERS, owners
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Bools, Floats, Ints
 from tracetui.parsers.schema import MEMORY_ACTIONS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
-
-    Bools = NDArray[np.bool_]
 
 BEFORE = -1
 """Stands for an event before the recording."""
@@ -435,7 +430,7 @@ def _places(times: pl.Series, parts: int, begin: int | None, span: int | None) -
 
 
 def _levels(values: pl.Series, place: Ints, width: int) -> list[int | None]:
-    level: NDArray[np.float64] = values.cast(pl.Float64).to_numpy()
+    level: Floats = values.cast(pl.Float64).to_numpy()
     has_level = ~np.isnan(level)
     level, place = level[has_level], place[has_level]
     levels: list[int | None] = [None] * width

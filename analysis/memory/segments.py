@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.memory.owners import own_and_library
 from tracetui.analysis.memory.peak import Peak, allocations, of_memory
-
-if TYPE_CHECKING:
-    from tracetui.analysis.selection import Selection
+from tracetui.analysis.selection import Selection
 
 SEGMENTS: dict[str, pl.DataType] = {
     "address": pl.Int64(),

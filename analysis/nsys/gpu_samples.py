@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tracetui.analysis.gpu.steps import recorded
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Floats, Ints
 from tracetui.parsers.nsys.beside import Beside, beside
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
 
 KNOWN = {
     "sm_active_percent": r"SMs? Active\b",
@@ -59,9 +55,9 @@ class Sampled:
     unit: str
     time: Ints
     """Ascending; a sample is about the time since the one before it."""
-    value: NDArray[np.float64]
+    value: Floats
 
-    def means(self, start: Ints, end: Ints, group: Ints, groups: int) -> NDArray[np.float64]:
+    def means(self, start: Ints, end: Ints, group: Ints, groups: int) -> Floats:
         """The mean over the stretches of each group, as far as samples cover them; NaN where they cover none."""
         if self.time.size < 2:
             return np.full(groups, np.nan)
@@ -71,7 +67,7 @@ class Sampled:
         sums = np.interp(high, self.time, running) - np.interp(low, self.time, running)
         total = np.bincount(group, weights=sums, minlength=groups)
         covered = np.bincount(group, weights=(high - low).astype(np.float64), minlength=groups)
-        means: NDArray[np.float64] = np.divide(total, covered, out=np.full(groups, np.nan), where=covered > 0)
+        means: Floats = np.divide(total, covered, out=np.full(groups, np.nan), where=covered > 0)
         return means
 
     def curve(self, low: int, high: int) -> list[float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -11,13 +11,9 @@ from tracetui.analysis.attribution.calltree import NONE, codes_of, dense, lanes_
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.projection import Projection, enclosing, project, projected_ns
 from tracetui.analysis.nsys.values import rounded, spread_columns, statistics, timing_columns, with_percent
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.categories import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.selection import Selection
 
 _FOLDED = {"sequence": "seq", "external_id": "op_id", "input_shapes": "sizes"}
 """Columns with parts of a range's name, and what the name calls each part, in PyTorch's order."""

@@ -6,8 +6,8 @@ printed for recordings, which `tests/test_nsys_stats.py` compares with value by 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -22,12 +22,8 @@ from tracetui.analysis.nsys.values import (
     timing_columns,
     with_percent,
 )
+from tracetui.analysis.selection import Selection
 from tracetui.parsers.nsys.beside import beside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.analysis.selection import Selection
 
 _KERNEL_TABLE = "CUPTI_ACTIVITY_KIND_KERNEL"
 _OF_KERNEL = {"start": "start", "correlation": "correlationId", "stream": "streamId"}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracetui.analysis.gpu.steps import recorded
+from tracetui.analysis.selection import Selection
 from tracetui.parsers.nsys.beside import Beside, beside, function, library, number_of, process_of
 from tracetui.parsers.nsys.tables import OSRT_PSEUDO
-
-if TYPE_CHECKING:
-    from tracetui.analysis.selection import Selection
 
 THREADS = {
     "process": pl.Int64(),

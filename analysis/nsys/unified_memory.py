@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from tracetui.analysis.gpu.steps import recorded
+from tracetui.analysis.selection import Selection
 from tracetui.parsers.nsys.beside import Beside, beside, function, process_of
-
-if TYPE_CHECKING:
-    from tracetui.analysis.selection import Selection
 
 DIRECTIONS = {11: "host to device", 12: "device to host", 13: "device to device"}
 """The kinds of copies that the driver makes of managed memory."""

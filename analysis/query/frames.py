@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from tracetui.analysis.tables.registry import OF_RUNS, SECTIONS
-from tracetui.analysis.tables.table import UNITS
+from tracetui.analysis.tables.table import UNITS, Field, Table
 from tracetui.parsers import schema
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import polars as pl
-
-    from tracetui.analysis.tables.table import Field, Table
 
 NS, ROW = "ns", "row of "
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from tracetui.analysis.findings.config import Config
 from tracetui.analysis.query.ask import SECONDS, Answer, Stop, ask
 from tracetui.analysis.query.frames import ABOUT, OF_JSON, frames, plain
 from tracetui.analysis.report.model import Communication, CriticalPath
@@ -16,12 +18,7 @@ from tracetui.analysis.report.report import report, trace_report
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.program import MODULE_KERNELS
 from tracetui.analysis.tables.registry import OF_RUNS, SECTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from tracetui.analysis.findings.config import Config
-    from tracetui.parsers import Run, Trace
+from tracetui.parsers import Run, Trace
 
 WHOLE = Scope()
 _POLARS: dict[str, Any] = {

@@ -6,22 +6,15 @@ What is left of the ends is the residual: nothing finer than it can be said of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.ranks.summary import Calls, RankSummary
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+from tracetui.analysis.ranks.summary import Calls, RankSummary
+from tracetui.parsers.arrays import Bools, Floats, Ints
 
 PIECES = 24
 """The ends are summed up in so many medians before slopes are taken: as good, and linear in the number of ends."""
@@ -172,7 +165,7 @@ def _at_once(calls: Calls) -> pl.Series:
 def _table(
     summaries: Sequence[RankSummary],
     clock: Ints,
-    fitted: tuple[Floats, Floats, NDArray[np.bool_]],
+    fitted: tuple[Floats, Floats, Bools],
     place: Ints,
     away: Floats,
 ) -> pl.DataFrame:
@@ -222,7 +215,7 @@ class _Fit:
         self.known = np.zeros(clocks, np.bool_)
         self.rows = rows_of(clock, clocks)
 
-    def solve(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    def solve(self) -> tuple[Floats, Floats, Bools]:
         """From the clock with most ends outwards, group by group; then all against the medians of all."""
         if self.end.size:
             root = int(np.argmax([rows.size for rows in self.rows]))
@@ -255,7 +248,7 @@ class _Fit:
             if self.rows[clock].size >= LEAST:
                 self._set(clock, self.rows[clock], reference)
 
-    def _ends_of(self, rows: NDArray[np.bool_]) -> Floats:
+    def _ends_of(self, rows: Bools) -> Floats:
         """The median end of each instance over these rows, on the common clock; NaN where there is none."""
         clock = self.clock[rows]
         time = self.end[rows] - self.offset[clock] - self.slope[clock] * self.end[rows]

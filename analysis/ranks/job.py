@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -16,14 +16,9 @@ from tracetui.analysis.ranks.late import Answers, answers_of, peers_of
 from tracetui.analysis.ranks.links import beyond_usual, slow_links, transfers
 from tracetui.analysis.ranks.lost import lost
 from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, Matched, match
-from tracetui.analysis.ranks.summary import members
+from tracetui.analysis.ranks.summary import Calls, RankSummary, members
 from tracetui.analysis.ranks.waiting import Waiting, waiting, who_for_whom
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.summary import Calls, RankSummary
+from tracetui.parsers.arrays import Ints
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,18 @@ spread over many short calls can't be told from the profiler's cost, and names n
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 from msgspec import Struct, structs
 
 from tracetui.analysis.ranks.launches import Paces, paces
+from tracetui.analysis.ranks.summary import RankSummary
 from tracetui.analysis.ranks.work import OWN_PERCENT, Cause, Works, cause, lower_median
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.summary import RankSummary
-
-    Floats = NDArray[np.float64]
+from tracetui.parsers.arrays import Bools, Floats, Ints
 
 STEP_PERCENT = 5.0
 """Of the step: what a finding must cost to be a warning (`findings.core.gain`), and so to name a rank."""
@@ -48,11 +41,11 @@ class Excess(Struct, frozen=True):
     limit: Floats
     """From which on it names a rank."""
     median: Floats
-    usual: NDArray[np.bool_]
+    usual: Bools
     """Who the others are compared with: all, or the smaller group where most have more."""
 
     @property
-    def named(self) -> NDArray[np.bool_]:
+    def named(self) -> Bools:
         """Who has more than the limit."""
         return np.nan_to_num(self.over, nan=-1.0) > self.limit
 
@@ -60,7 +53,7 @@ class Excess(Struct, frozen=True):
 def excess(
     values: Floats,
     step_ns: Floats,
-    peers: NDArray[np.int64],
+    peers: Ints,
     *,
     least: float = 0.0,
     unsure: Floats | None = None,
@@ -390,14 +383,14 @@ def _with_paces(
     return Excess(found.over, limit, found.median, found.usual)
 
 
-def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints) -> NDArray[np.float64]:
+def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints) -> Floats:
     """Per rank and step, what its silence has more by stretches that may be just too short to count on the others."""
     stretches = [one.work.filter(pl.col("kind") == "silent")["count"].sum() for one in summaries]
     each = np.array(stretches, np.float64) / np.maximum(np.array(counts), 1)
     usual = np.zeros(each.size)
     for number in np.unique(peers).tolist():
         usual[peers == number] = lower_median(each[peers == number])
-    more: NDArray[np.float64] = SILENT_NS * np.maximum(each - usual, 0.0)
+    more: Floats = SILENT_NS * np.maximum(each - usual, 0.0)
     return more
 
 
@@ -414,11 +407,11 @@ def peers_of(stage: Ints) -> Ints:
     return stage if sizes.size and sizes.min() > 1 else np.zeros(stage.size, np.int64)
 
 
-def _known(column: pl.Series, *, some: bool) -> NDArray[np.float64]:
+def _known(column: pl.Series, *, some: bool) -> Floats:
     """The values, NaN where they are not known; 0 for ranks without, where `some` ranks have waits and others none."""
     if some and column.null_count() < column.len():
         column = column.fill_null(0)
-    values: NDArray[np.float64] = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    values: Floats = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     return values
 
 

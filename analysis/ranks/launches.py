@@ -7,7 +7,7 @@ what the others of its launches take longer is in doubt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -16,18 +16,10 @@ from msgspec import Struct
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.ranks.summary import LAUNCHES, RankSummary
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Bools, Floats, Ints
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.parsers import Trace
-
-    Floats = NDArray[np.float64]
 
 MOST = 256
 """So many launches of a step are kept, those of most time."""
@@ -86,7 +78,7 @@ def launch_rows(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame]:
     return kept.select(pl.col(name).cast(dtype) for name, dtype in LAUNCHES.items()), pace
 
 
-def _beside(frame: pl.DataFrame, talks: NDArray[np.bool_], start: Ints, end: Ints, device: Ints) -> NDArray[np.bool_]:
+def _beside(frame: pl.DataFrame, talks: Bools, start: Ints, end: Ints, device: Ints) -> Bools:
     """Which of these stretches overlap a collective of their GPU."""
     found = np.zeros(start.size, np.bool_)
     began = frame["start"].to_numpy()
@@ -111,7 +103,7 @@ class Paces(Struct, frozen=True):
     """What equal launches take longer beyond that, per step: collectives beside them may be why."""
 
     @property
-    def slow(self) -> NDArray[np.bool_]:
+    def slow(self) -> Bools:
         """Whose GPU is slower for certain."""
         return np.nan_to_num(self.ratio - 1, nan=-1.0) > np.maximum(self.unsure, LEAST_PERCENT / 100)
 
@@ -127,7 +119,7 @@ def _together(summaries: Sequence[RankSummary]) -> pl.DataFrame:
     return pl.concat([none, *parts])
 
 
-def paces(summaries: Sequence[RankSummary], peers: Ints, usual: NDArray[np.bool_], own_percent: float) -> Paces:
+def paces(summaries: Sequence[RankSummary], peers: Ints, usual: Bools, own_percent: float) -> Paces:
     """Compares equal launches among ranks of one role.
 
     Args:

@@ -7,20 +7,16 @@ what their bytes need at most over the link that connects the GPUs of a host.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import polars as pl
 
 from tracetui.analysis.collectives import expected_ns, with_bandwidth
 from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE
+from tracetui.analysis.ranks.summary import RankSummary
+from tracetui.analysis.ranks.waiting import Waiting
 from tracetui.analysis.roofline.peaks import link_named
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.waiting import Waiting
+from tracetui.parsers.arrays import Ints
 
 SLOWER = 1.5
 """The median transfer of a slow link, over that of its like."""

@@ -9,22 +9,16 @@ in, is not counted again. So all that is lost is a part of the path, which is as
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.ranks.clocks import narrow, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.summary import Calls
-    from tracetui.analysis.ranks.waiting import Waiting
+from tracetui.analysis.ranks.summary import Calls
+from tracetui.analysis.ranks.waiting import Waiting
+from tracetui.parsers.arrays import Floats, Ints
 
 PARTS = ("gpu", "silent", "loader", "calls")
 """What a rank did since the collective before: GPU work, silent host time, waiting for data, other host time."""
@@ -119,14 +113,14 @@ OWN = ("own_gpu_ns", "silent_ns", "loader_ns")
 """Which column of `summary.COLLECTIVES` says each part; the last is the time between the launches."""
 
 
-def _known(calls: Calls, name: str) -> NDArray[np.float64]:
+def _known(calls: Calls, name: str) -> Floats:
     """The values, NaN where they are not known; nobody waits for a loader that is not recorded."""
     without = 0.0 if name == "loader_ns" else float("nan")
-    values: NDArray[np.float64] = calls.frame[name].cast(pl.Float64).fill_null(without).to_numpy()
+    values: Floats = calls.frame[name].cast(pl.Float64).fill_null(without).to_numpy()
     return values
 
 
-def _since(calls: Calls, place: Ints, launched: Ints, by_launch: Ints) -> NDArray[np.float64]:
+def _since(calls: Calls, place: Ints, launched: Ints, by_launch: Ints) -> Floats:
     """Per call: the time since the launch of the one before it in which its host neither waited nor was silent."""
     after, before = by_launch[1:], by_launch[:-1]
     told = (place[after] == place[before]) & (launched[before] != NEVER)
@@ -152,7 +146,7 @@ def _place_in(code: Ints, order: Ints) -> Ints:
     return found
 
 
-def _above_middle(values: NDArray[np.float64], slot: Ints) -> Ints:
+def _above_middle(values: Floats, slot: Ints) -> Ints:
     """How far each value lies above the lower median of its slot; 0 where it is NaN."""
     order = narrow(np.lexsort((values, slot)))  # NaN is last
     first = np.flatnonzero(np.r_[True, np.diff(slot[order]) != 0])
@@ -271,7 +265,7 @@ class _Walk:
                 self._slow_transfer(row, rank, bare)
         self.own[rank] += max(own, 0)
 
-    def _made(self, row: int, rank: int, made: NDArray[np.float64], late: int) -> int:
+    def _made(self, row: int, rank: int, made: Floats, late: int) -> int:
         """Explains lateness by what a rank did more, which is used up by it; returns how much is explained."""
         more = np.maximum(made, 0)
         if self.ahead[row] > LAUNCH_SHARE * late:  # its GPU was what it waited for, not its host

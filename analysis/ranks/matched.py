@@ -10,23 +10,18 @@ longest run that fits is taken. What can't be matched is counted with its reason
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct, structs
+from numpy.typing import NDArray
 
 from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.clocks import MOST_DRIFT
-from tracetui.analysis.ranks.summary import Calls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.ranks.summary import Members, RankSummary
+from tracetui.analysis.ranks.summary import Calls, Members, RankSummary
+from tracetui.parsers.arrays import Floats, Ints
 
 POINT_TO_POINT = ("send", "recv")
 CHANNEL_BITS = 24
@@ -337,7 +332,7 @@ def _moved(frame: pl.DataFrame, group: int, channel: int, places: list[int]) -> 
 class _Sequence:
     """What one rank did in a group, the last first."""
 
-    def __init__(self, signature: NDArray[np.uint64], end: NDArray[np.int64], step: NDArray[np.int64]) -> None:
+    def __init__(self, signature: NDArray[np.uint64], end: Ints, step: Ints) -> None:
         self.signature, self.end, self.step = signature[::-1], end[::-1].astype(np.int64), step[::-1]
 
     def fit(self, other: _Sequence) -> tuple[int, float, bool]:
@@ -369,7 +364,7 @@ class _Sequence:
                 best, found, unsteady, odd = rank, shift, spread, elsewhere
         return found, unsteady, odd
 
-    def _likely(self, other: _Sequence, shifts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _likely(self, other: _Sequence, shifts: Ints) -> Ints:
         """The places that fit best by a sample of the calls of each, so that cost does not grow with their square."""
         if shifts.size <= MOST_TRIED:
             return shifts
@@ -394,10 +389,10 @@ class _Sequence:
             kept.append(some)
             keys.append(np.stack((np.abs(some), np.where(steady > 0, spread, 0.0), far, elsewhere, steady)))
         order = np.lexsort(np.concatenate(keys, axis=1))
-        likely: NDArray[np.int64] = np.concatenate(kept)[order[:MOST_TRIED]]
+        likely: Ints = np.concatenate(kept)[order[:MOST_TRIED]]
         return likely
 
-    def by_steps(self, other: _Sequence) -> tuple[NDArray[np.int64], float]:
+    def by_steps(self, other: _Sequence) -> tuple[Ints, float]:
         """Where each call of the other stands here by its step and its place in it, and how unsteady that is, ns.
 
         -1 for calls of steps that are not here, that differ, or that have another number of calls.
@@ -421,12 +416,12 @@ class _Sequence:
         return slice(low, high), slice(low - shift, high - shift)
 
 
-def _spread(time: NDArray[np.int64], away: NDArray[np.int64]) -> float:
+def _spread(time: Ints, away: Ints) -> float:
     """How far nearly all of these distances lie from their line."""
     return float(_spreads(time[None], away[None])[0])
 
 
-def _spreads(time: NDArray[np.int64], away: NDArray[np.int64]) -> NDArray[np.float64]:
+def _spreads(time: Ints, away: Ints) -> Floats:
     """The same of each row: clocks drift apart, so distances may grow evenly."""
     third = time.shape[1] // 3
     middle, about = np.median(away, axis=1, keepdims=True), np.median(time, axis=1, keepdims=True)
@@ -437,13 +432,13 @@ def _spreads(time: NDArray[np.int64], away: NDArray[np.int64]) -> NDArray[np.flo
         slope[:, 0] = np.divide(y, x, out=np.zeros_like(y), where=x != 0)
         slope[np.abs(slope) > MOST_DRIFT] = 0.0
     left = np.abs(away - middle - slope * (time - about))
-    found: NDArray[np.float64] = np.percentile(left, MOST_PERCENT, axis=1)
+    found: Floats = np.percentile(left, MOST_PERCENT, axis=1)
     return found
 
 
-def _steadiness(spread: NDArray[np.float64]) -> NDArray[np.float64]:
+def _steadiness(spread: Floats) -> Floats:
     """As a power of four: what lies below the noise of clocks is alike."""
-    found: NDArray[np.float64] = np.log2(np.maximum(spread / (STEADY_NS / 4), 1.0)) // 2
+    found: Floats = np.log2(np.maximum(spread / (STEADY_NS / 4), 1.0)) // 2
     return found
 
 

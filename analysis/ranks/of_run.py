@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -16,17 +17,13 @@ from tracetui.analysis.ranks.files.store import Store, stores
 from tracetui.analysis.ranks.job import Job, counted_from, jobs
 from tracetui.analysis.ranks.steps import WHOLE
 from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.summary import RankSummary
 from tracetui.analysis.ranks.tables import common_steps, per_step, step_counts
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
+from tracetui.parsers import Run
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.run import RankFile, main_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.parsers import Run
 
 SCHEMA = {
     "rank": pl.Int64(),

@@ -5,28 +5,24 @@ Its recording's times on the clock that was fitted for the job are here, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.collectives import MATCHED, all_collectives
+from tracetui.analysis.dependencies.limit import Limit
+from tracetui.analysis.ranks.job import Job
 from tracetui.analysis.ranks.late import STEP_PERCENT
+from tracetui.analysis.ranks.summary import RankSummary
 from tracetui.analysis.ranks.tables import common_steps, step_counts
 from tracetui.analysis.ranks.waiting import who_for_whom
 from tracetui.analysis.ranks.work import Works, lower_median
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.dependencies.limit import Limit
-    from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
-    from tracetui.parsers import Run, Trace
+from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
+from tracetui.parsers import Run, Trace
+from tracetui.parsers.arrays import Ints
 
 MOST = 0.5
 """Of its recorded step: what waits for a rank that comes last in this recording only must be the largest part of it."""

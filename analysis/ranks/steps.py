@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import Activities, activities, distinct
 from tracetui.analysis.gpu.steps import StepSlots, step_slots
@@ -16,9 +15,7 @@ from tracetui.analysis.ranks.summary import STEPS
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, schema
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Intervals, Ints
+from tracetui.parsers.arrays import Ints
 
 LEAST_SILENT_NS = 1_000_000
 """Shorter stretches are what a profiled program has between any two calls."""
@@ -74,7 +71,7 @@ def loading(trace: Trace) -> Intervals:
     return intervals.union(start[chosen], end[chosen])
 
 
-def _times(trace: Trace) -> tuple[np.ndarray, intervals.Ints, intervals.Ints]:
+def _times(trace: Trace) -> tuple[np.ndarray, Ints, Ints]:
     """Kind, begin and end of each host event."""
     start = trace.host["start"].to_numpy()
     return trace.host["kind"].to_physical().to_numpy(), start, start + trace.host["duration"].to_numpy()

@@ -7,30 +7,27 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.collectives import all_collectives
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.ranks.launches import launch_rows
 from tracetui.analysis.ranks.steps import WHOLE, blocking, loading, silent, step_rows
 from tracetui.analysis.ranks.summary import COLLECTIVES, OTHERS, WORK, Members, RankSummary, members
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.runs.manifest import SLOWED, GpuState, Machine, Power, RunManifest
 from tracetui.parsers.tally import CUT_SHORT
 from tracetui.parsers.tool_registry import OF_BOARD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.parsers import Trace
 
 WORK_KINDS = ("kernel", "memcpy", "memset", "graph")
 

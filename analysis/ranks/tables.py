@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -11,13 +11,9 @@ from tracetui.analysis.collectives import with_bandwidth
 from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.matched import EXCHANGE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.waiting import Waiting
+from tracetui.analysis.ranks.summary import RankSummary
+from tracetui.analysis.ranks.waiting import Waiting
+from tracetui.parsers.arrays import Ints
 
 STEPS: dict[str, pl.DataType] = {
     "rank": pl.Int64(),

@@ -6,21 +6,16 @@ lasts longer is waiting. This needs no common clock. Who came last is told by th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.ranks.clocks import narrow, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.clocks import Clocks
-    from tracetui.analysis.ranks.summary import Calls
+from tracetui.analysis.ranks.clocks import Clocks, narrow, rows_of
+from tracetui.analysis.ranks.summary import Calls
+from tracetui.parsers.arrays import Ints
 
 NOBODY = -1
 WAITS = {"rank": pl.Int64(), "for_rank": pl.Int64(), "wait_ns": pl.Int64(), "collectives": pl.Int64()}

@@ -10,15 +10,13 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.ranks.summary import OTHERS, RankSummary
+from tracetui.parsers.arrays import Floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from tracetui.analysis.ranks.launches import Paces
 
-    Floats = NDArray[np.float64]
 
 OWN_PERCENT = 20.0
 """Of the median rank's own GPU work. Collectives that run beside them made the same kernels up to 14 % slower in even

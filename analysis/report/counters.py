@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 import polars as pl
 
@@ -21,12 +22,7 @@ from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.roofline.counters import launch_table
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.nsight.counters import COUNTER_LAUNCHES, COUNTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from pathlib import Path
-
-    from tracetui.parsers import Run, Trace
+from tracetui.parsers import Run, Trace
 
 
 def launch_rows(trace: Trace, limit: int | None = None) -> tuple[list[Json], int]:

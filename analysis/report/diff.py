@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
 from tracetui.analysis.base.json_values import filled, known, share_of, us
-from tracetui.analysis.compare.comparable import Comparable  # noqa: TC001  # msgspec reads it
+from tracetui.analysis.compare.comparable import Comparable  # msgspec reads it
+from tracetui.analysis.compare.regression import Regression
+from tracetui.analysis.compare.repeats import RunsDifference
+from tracetui.analysis.compare.step_difference import StepDifference
+from tracetui.analysis.findings.config import Config
+from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.report.model import (
     AbstainedRow,
     CountersCompared,
@@ -19,18 +25,9 @@ from tracetui.analysis.report.model import (
     of_table,
 )
 from tracetui.analysis.report.rows import table_rows
+from tracetui.analysis.selection import Selection
 from tracetui.analysis.tables.registry import COMPARED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.analysis.compare.regression import Regression
-    from tracetui.analysis.compare.repeats import RunsDifference
-    from tracetui.analysis.compare.step_difference import StepDifference
-    from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.core.facts import Facts, Pair
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Run
+from tracetui.parsers import Run
 
 SCHEMA = "tracetui.diff/1"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import asdict
 
+from tracetui.analysis.attribution.place import Place
 from tracetui.analysis.base.json_values import filled, us
+from tracetui.analysis.findings.core.finding import Finding, Findings
 from tracetui.analysis.findings.engine import stable_key
 from tracetui.analysis.report.model import (
     AbstainedRow,
@@ -19,11 +19,7 @@ from tracetui.analysis.report.model import (
     SilencedRow,
     SuppressedRow,
 )
-
-if TYPE_CHECKING:
-    from tracetui.analysis.attribution.place import Place
-    from tracetui.analysis.findings.core.finding import Finding, Findings
-    from tracetui.parsers.runs.proofs import Claim, Proof
+from tracetui.parsers.runs.proofs import Claim, Proof
 
 
 def judged(findings: Findings, limit: int | None = None) -> Judged:

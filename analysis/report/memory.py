@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from tracetui.analysis.base.json_values import filled, known, us
@@ -12,11 +10,9 @@ from tracetui.analysis.memory.peak import By, curve, curve_points, holders, memo
 from tracetui.analysis.memory.segments import EndState, end_state, ooms, peak_fragmentation
 from tracetui.analysis.report.model import Memory, MemoryPeak, MemoryPoint, Row, Segments
 from tracetui.analysis.report.rows import rows, table_rows
+from tracetui.analysis.selection import Selection
 from tracetui.analysis.tables.memory import HOLDERS, LONG_LIVED, OUT_OF_MEMORY, STEPS
-
-if TYPE_CHECKING:
-    from tracetui.analysis.selection import Selection
-    from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Table
 
 POINTS = 200
 """The most points of the curve; its peak is one of them."""

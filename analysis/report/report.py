@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
 
 from tracetui.analysis.base.json_values import Json, filled, us
+from tracetui.analysis.captures.model import CaptureRow
+from tracetui.analysis.findings.config import Config
+from tracetui.analysis.matching.join import Joined
 from tracetui.analysis.report import model
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.report.model import JoinRow, LightRecording, OtherRun, PassRow, Report, UnmatchedKernel
@@ -14,18 +18,10 @@ from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tables.ranks import RANKS
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
+from tracetui.parsers import Run, Trace
 from tracetui.parsers.errors import instead
 from tracetui.parsers.runs.samples import FILE as SAMPLES
 from tracetui.parsers.tool_registry import BY_KIND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from pathlib import Path
-
-    from tracetui.analysis.captures.model import CaptureRow
-    from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.matching.join import Joined
-    from tracetui.parsers import Run, Trace
 
 LIGHT, RICH, BOTH = "light", "rich", "both"
 RESTS_ON = {

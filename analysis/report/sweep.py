@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.captures.captures import ordered
 from tracetui.analysis.captures.model import CaptureRow, category_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.captures.names import Value, place
+from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.report.findings import judged
+from tracetui.analysis.report.model import Judged, Row
 from tracetui.analysis.report.rows import object_row
 from tracetui.analysis.sweeps.compare import Comparison, Crossover, KindChange, baseline, comparisons, kind_changes
 from tracetui.analysis.sweeps.model import CAPTURE, Point, Sweep
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.analysis.tables.sweeps import KINDS, SPEEDUPS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.report.model import Judged, Row
 
 SCHEMA = "tracetui.sweep/1"
 _OF_VARIANT = (

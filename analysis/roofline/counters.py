@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,11 +11,9 @@ from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.counters.counters import launch_counters
 from tracetui.analysis.roofline.peaks import SM_CLOCK, tensor_precision
+from tracetui.parsers import Trace
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_types import operand_type
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
 
 PARTS = {
     "active_cycles": ("sm__cycles_active.avg", "SM Active Cycles"),

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from tracetui.analysis.gpu.activities import WORK
-from tracetui.analysis.gpu.step_kinds import iterations, recorded_kinds
-from tracetui.analysis.roofline.peaks import peaks_of
+from tracetui.analysis.gpu.step_kinds import Kind, iterations, recorded_kinds
+from tracetui.analysis.roofline.peaks import Peaks, peaks_of
 from tracetui.analysis.roofline.shapes import Heads, Work, attention_heads, rate, shape_work
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Run
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.serving import Iteration, iteration_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tracetui.analysis.gpu.step_kinds import Kind
-    from tracetui.analysis.roofline.peaks import Peaks
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Run
 
 KNOWN = 0.95
 """Of the time of the products of a phase, what shapes must tell."""

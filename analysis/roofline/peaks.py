@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
@@ -24,13 +25,9 @@ from tracetui.analysis.collectives import Link
 from tracetui.analysis.gpu.occupancy import SmLimits
 from tracetui.analysis.roofline.peaks_measured import measured_peaks
 from tracetui.analysis.roofline.words import PRECISIONS, Roofs
+from tracetui.parsers import Run, Trace
 from tracetui.parsers.runs.manifest import SLOWED, GpuState, Power, PowerState, RunManifest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tracetui.parsers import Run, Trace
-    from tracetui.parsers.trace import DeviceInfo
+from tracetui.parsers.trace import DeviceInfo
 
 SM_CLOCK = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")
 DRAM_CLOCK = "dram__cycles_elapsed.avg.per_second"

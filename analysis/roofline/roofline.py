@@ -8,7 +8,8 @@ computed and moved at least). Both stand side by side: the difference of their b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
@@ -19,13 +20,9 @@ from tracetui.analysis.roofline.counters import launch_flops
 from tracetui.analysis.roofline.peaks import Peaks, peaks_of
 from tracetui.analysis.roofline.shapes import shape_work
 from tracetui.analysis.roofline.words import AT_ROOF_PERCENT
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import Run, Trace
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Run, Trace
 
 TOLERANCE_PERCENT = 1.0
 ABOVE = {

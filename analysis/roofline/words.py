@@ -1,7 +1,5 @@
 """Names of the roofs, and when one is the limit: what a report needs without importing the analysis."""
 
-from __future__ import annotations
-
 PRECISIONS = {
     "fp64": "FP64", "fp32": "FP32", "fp16": "FP16", "bf16": "BF16", "fp64_tensor": "FP64 tensor",
     "tf32_tensor": "TF32 tensor", "fp16_tensor": "FP16 tensor", "bf16_tensor": "BF16 tensor",

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.captures.model import CaptureRow
 from tracetui.analysis.checklist import CheckReport
 from tracetui.analysis.report.diff import DiffReport
 from tracetui.analysis.report.model import Headline, Judged, RanksReport, Report
 from tracetui.analysis.schemas.shapes import Either, Map, Maybe, Rows, Shape, Told, fields_of, schema_of
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.json_values import Json
 
 _CROSSOVER = {"axis": str, "value": float | None, "interval": Maybe([float | None]), "verdict": str}
 _VALUE = Either((str | None, float))

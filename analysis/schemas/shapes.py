@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from msgspec import UnsetType
 
+from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.report.model import Cost
 from tracetui.analysis.report.shorten import DETAILS
 from tracetui.analysis.tables.registry import TABLES
 from tracetui.analysis.tables.table import UNITS, Field, Table
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.json_values import Json
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Shape = Any

@@ -8,8 +8,10 @@ import json
 import os
 import re
 import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.captures.captures import capture, missing, unread, without_capture
@@ -31,15 +33,9 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import looks_like_ncu
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import PEEK_BYTES, comparable_files
+from tracetui.parsers.runs.manifest import RunManifest
 from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.tool_registry import BY_KIND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from tracetui.parsers.runs.manifest import RunManifest
-
 
 MAX_BYTES = 32 << 20
 MAX_SHOWN = 5

@@ -1,8 +1,6 @@
 """Captures side by side in a form to plot: a row per capture and phase, and what each phase and capture is made of."""
 
-from __future__ import annotations
-
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 WHOLE = "all"
 """The phase that stands for the whole capture."""
@@ -48,10 +46,7 @@ PHASES = Table(
         ),
         Field("reason", "Reason", null=True, about="what the log or run.json says, or why the file was not read"),
     ),
-    data=(
-        "name", "phase", "instances", "host_mean_ns", "launched_span_mean_ns", "launched_mean_ns", "host_total_ns",
-        "launched_ns", "launched_ops", "host_percent", "launched_percent", "outcome", "reason",
-    ),
+    data=EVERY,
     reports=(
         "phase", "instances", "host_mean_ns", "launched_span_mean_ns", "launched_mean_ns", "host_percent",
         "launched_percent",
@@ -73,7 +68,7 @@ CATEGORIES = Table(
         Field("mean_ns", "Each", "time", null=True, about="the same per range of the phase; none of `all`"),
         Field("percent", "%", "percent", null=True, about="share of the phase's GPU time"),
     ),
-    data=("name", "phase", "category", "calls", "ns", "mean_ns", "percent"),
+    data=EVERY,
     reports=("phase", "category", "calls", "ns", "mean_ns", "percent"),
     base="GPU time launched by any thread in ranges of the phase",
     section="categories",
@@ -93,7 +88,7 @@ TOP_KERNELS = Table(
         Field("mean_ns", "Mean", "time", about="mean of a launch"),
         Field("percent", "%", "percent", null=True, about="share of the capture's GPU time"),
     ),
-    data=("name", "category", "kernel", "short_name", "calls", "total_ns", "mean_ns", "percent"),
+    data=EVERY,
     reports=("category", "total_ns", "percent", "calls", "mean_ns", "kernel"),
     base="share of GPU time",
     section="top_kernels",

@@ -1,8 +1,6 @@
 """Collectives by kind, group and size; their calls; sends and receives by pair of ranks."""
 
-from __future__ import annotations
-
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 _BANDWIDTH = (
     Field(
@@ -74,11 +72,7 @@ COLLECTIVES = Table(
             about="a kernel does several operations, whose sizes are not told apart",
         ),
     ),
-    data=(
-        "kind", "group", "group_description", "group_size", "group_ranks", "bytes", "element_type", "calls", "total_ns",
-        "mean_ns", "shortest_ns", "waiting_ns", "transfer_ns", "exposed_ns", "exposed_percent", "algbw_gbps",
-        "busbw_gbps", "link_percent", "rests_on", "coalesced",
-    ),
+    data=EVERY,
     reports=(
         "total_ns", "calls", "bytes", "waiting_ns", "exposed_percent", "algbw_gbps", "busbw_gbps",
         "link_percent", "group_size", "group", "kind",
@@ -140,7 +134,7 @@ PAIRS = Table(
         ),
         Field("shared", "Shared", "count", width=6, priority=3, about="calls that share a kernel with others"),
     ),
-    data=("source", "target", "kind", "group", "calls", "bytes", "total_ns", "shared"),
+    data=EVERY,
     reports=("bytes", "calls", "total_ns", "source", "target", "kind", "group"),
     sort=("bytes", True),
 )  # fmt: skip

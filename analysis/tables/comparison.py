@@ -1,10 +1,8 @@
 """What changed from run A to run B."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 OPERATORS = Table(
     "diff_operators",
@@ -179,7 +177,7 @@ WATERFALL = Table(
         Field("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="both together, per step"),
     ),
     data=("category", "count_effect_ns", "mean_effect_ns"),
-    reports=("category", "count_effect_ns", "mean_effect_ns", "delta_ns"),
+    reports=EVERY,
     key="category",
     drill="kernels",
     section="waterfall",

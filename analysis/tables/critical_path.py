@@ -1,10 +1,8 @@
 """Tables of where the time of a step goes: the critical path, and the longest gaps of a GPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 _TIME = Field("ns", "Time", "time", priority=0, main=True, about="time on the critical path, per step")
 _SHARE = Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of the critical path")
@@ -22,8 +20,8 @@ CRITICAL_PATH = Table(
         _PIECES,
         _LONGEST,
     ),
-    data=("resource", "ns", "percent", "pieces", "longest_ns"),
-    reports=("resource", "ns", "percent", "pieces", "longest_ns"),
+    data=EVERY,
+    reports=EVERY,
     base="% of the path",
     key="resource",
     section="critical_path.resources",

@@ -1,8 +1,6 @@
 """Findings, findings that were set aside, rules that could not judge, and the evidence of one finding."""
 
-from __future__ import annotations
-
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 _SEVERITY = Field(
     "severity", "Severity", "status", width=10, priority=0,
@@ -120,10 +118,7 @@ TRIED = Table(
         Field("problem", "Problem", width=12, priority=4, flex=True, null=True, about="why it could not be measured"),
         Field("beside", "Beside", width=12, priority=4, flex=True, null=True, about="what a row with `+` was beside"),
     ),
-    data=(
-        "name", "step_ns", "gain_percent", "low_percent", "high_percent", "rounds", "memory_bytes", "results", "write",
-        "risk", "problem", "beside",
-    ),
+    data=EVERY,
     reports=("name", "step_ns", "gain_percent", "low_percent", "high_percent", "memory_bytes", "results"),
     base="gain: % of the step as it was",
     key="name",

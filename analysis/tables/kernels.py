@@ -1,7 +1,5 @@
 """Kernels and what they are grouped by; their launches; copies and fills; collectives."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tracetui.analysis.tables.table import Field, Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 _STACK = Field("stack", "Stack", width=30, priority=9, hidden=True, null=True,
                about="call stack, innermost frame first, joined by `;`")  # fmt: skip
@@ -136,7 +136,7 @@ STEPS = Table(
         ),
         Field("peak_bytes", "Peak", "bytes", width=9, priority=1, about="the most bytes allocated at once in it"),
     ),
-    data=("index", "name", "allocated_start", "allocated_end", "growth_bytes", "peak_bytes"),
+    data=EVERY,
     reports=("index", "allocated_start", "allocated_end", "growth_bytes", "peak_bytes"),
     base="allocated",
     sort=("index", False),

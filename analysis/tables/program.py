@@ -1,10 +1,8 @@
 """What the program calls its work: operators, nn.Modules, ranges, and the functions of the host."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 GPU_TIME = "% of all GPU time"
 
@@ -328,7 +326,7 @@ RANGE_TREE_KERNELS = Table(
             "last among those open; sums to all GPU time",
         ),
     ),
-    data=("path", "name", "short_name", "category", "calls", "device_ns", "device_meanwhile_ns"),
+    data=EVERY,
     page=False,
 )  # fmt: skip
 
@@ -354,7 +352,7 @@ MODULE_KERNELS = Table(
             about="GPU time of its backward pass, without that of modules inside",
         ),
     ),
-    data=("path", "operator", "name", "short_name", "category", "calls", "device_ns", "backward_device_ns"),
+    data=EVERY,
     page=False,
 )  # fmt: skip
 
@@ -436,10 +434,7 @@ HOST_LINES = Table(
             about="of another thread than the one that runs the steps; such rows come last",
         ),
     ),
-    data=(
-        "name", "function", "step_ns", "percent", "path_percent", "samples", "mostly_in", "called_from", "thread",
-        "other",
-    ),
+    data=EVERY,
     reports=("step_ns", "percent", "path_percent", "thread", "name", "function", "mostly_in"),
     base="% of the sampled steps",
     sort=("percent", True),

@@ -1,8 +1,6 @@
 """The ranks of a job: what each does in a step, who waits for whom, arrivals, transfers, stages of a pipeline."""
 
-from __future__ import annotations
-
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 RANKS = Table(
     "ranks",
@@ -210,10 +208,7 @@ STRAGGLERS = Table(
               about="how many times as long the same kernels take, or as many blocks they have"),
         Field("step", kind="count", null=True, screen=False, about="the step that nearly all of it lies in"),
     ),
-    data=(
-        "where", "recorded_pass", "rank", "late_ns", "gpu_ns", "silent_ns", "loader_ns", "untold_ns", "last", "of",
-        "cause", "name", "factor", "step",
-    ),
+    data=EVERY,
     reports=("where", "recorded_pass", "rank", "late_ns", "gpu_ns", "silent_ns", "last", "of", "cause", "name"),
     base="per step",
     page=False,
@@ -262,10 +257,7 @@ TRANSFERS = Table(
             about="what a link moved, GB/s, as nccl-tests have it",
         ),
     ),
-    data=(
-        "kind", "group", "group_size", "bytes", "per_step", "transfer_ns", "wait_ns", "exposed_ns", "algbw_gbps",
-        "busbw_gbps",
-    ),
+    data=EVERY,
     reports=("kind", "group", "bytes", "per_step", "transfer_ns", "wait_ns", "exposed_ns", "busbw_gbps"),
     base="per step; busbw in GB/s",
     sort=("transfer_ns", True),
@@ -290,12 +282,8 @@ STAGES = Table(
         ),
         Field("micro_batches", "Micro-batches", "number", type="real", null=True, about="per step, by its sends"),
     ),
-    data=(
-        "stage", "ranks", "step_ns", "own_gpu_ns", "bubble_ns", "bubble_percent", "ideal_percent", "micro_batches",
-    ),
-    reports=(
-        "stage", "ranks", "step_ns", "own_gpu_ns", "bubble_ns", "bubble_percent", "ideal_percent", "micro_batches",
-    ),
+    data=EVERY,
+    reports=EVERY,
     base="per step",
     sort=("stage", False),
 )  # fmt: skip

@@ -1,8 +1,6 @@
 """Several recordings side by side: points of a sweep and its variants, captures of a folder, ranks of a job."""
 
-from __future__ import annotations
-
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 SWEEP_POINTS = Table(
     "sweep_points",
@@ -183,7 +181,7 @@ STEP_KINDS = Table(
             about='what most of the time is that they take longer; "" where nothing recorded tells',
         ),
     ),
-    data=("kind", "of", "steps", "mean_ns", "median_ns", "percent", "numbers", "particular"),
+    data=EVERY,
     reports=("kind", "steps", "mean_ns", "percent", "numbers"),
     key="kind",
     section="overview.kinds",
@@ -220,14 +218,8 @@ SERVED = Table(
             about="new tokens by the time from the begin of an iteration to that of the next",
         ),
     ),
-    data=(
-        "kind", "waits_for", "busy_percent", "launches", "kernels", "gap_ns", "batch", "tokens", "context",
-        "tokens_per_s",
-    ),
-    reports=(
-        "kind", "waits_for", "busy_percent", "launches", "kernels", "gap_ns", "batch", "tokens", "context",
-        "tokens_per_s",
-    ),
+    data=EVERY,
+    reports=EVERY,
     key="kind",
     section="overview.served",
     page=False,
@@ -245,8 +237,8 @@ SERVED_SIZES = Table(
         Field("mean_ns", "Mean", "time", priority=0, main=True, about="mean of their time"),
         Field("tokens_per_s", "Tokens/s", "number", width=9, priority=0, null=True, about="as in `served`"),
     ),
-    data=("kind", "by", "least", "most", "steps", "mean_ns", "tokens_per_s"),
-    reports=("kind", "by", "least", "most", "steps", "mean_ns", "tokens_per_s"),
+    data=EVERY,
+    reports=EVERY,
     key="kind",
     section="overview.served_sizes",
     page=False,
@@ -277,14 +269,8 @@ SERVED_WORK = Table(
             about="what reading them takes at the memory's bandwidth, % of the GPU work",
         ),
     ),
-    data=(
-        "kind", "gpu_ns", "attention_ns", "attention_percent", "gemm_ns", "gemm_percent", "cache_bytes",
-        "cache_percent",
-    ),
-    reports=(
-        "kind", "gpu_ns", "attention_ns", "attention_percent", "gemm_ns", "gemm_percent", "cache_bytes",
-        "cache_percent",
-    ),
+    data=EVERY,
+    reports=EVERY,
     key="kind",
     section="overview.served_work",
     page=False,
@@ -298,7 +284,7 @@ CATEGORIES = Table(
         Field("ns", "Time", "time", about="average per step"),
         Field("percent", "%", "percent", null=True, about="share of the step"),
     ),
-    reports=("category", "ns", "percent"),
+    reports=EVERY,
     section="overview.categories",
     page=False,
 )

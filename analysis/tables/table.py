@@ -120,6 +120,10 @@ JSON_TYPES = {
 """Every type in JSON and its meaning."""
 
 
+EVERY = ("*",)
+"""For `Table.data` and `Table.reports`: every column, in the order of the screen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table of the program. To add a column, extend the analysis that computes it and add a `Field`."""
@@ -148,6 +152,12 @@ class Table:
     """The report's key that has its rows, where it is not the id."""
     page: bool = True
     """Whether it is a page of a tab, whose columns can be chosen; otherwise only a report or a dialog shows it."""
+
+    def __post_init__(self) -> None:
+        every = tuple(field.name for field in self.fields)
+        for name in ("data", "reports"):
+            if getattr(self, name) == EVERY:
+                object.__setattr__(self, name, every)
 
     @property
     def columns(self) -> tuple[Field, ...]:

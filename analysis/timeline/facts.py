@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -16,13 +16,10 @@ from tracetui.analysis.gpu.idle import IDLE_WORDS
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.gaps import UNRECORDED
-from tracetui.analysis.timeline.lanes import WORK
+from tracetui.analysis.timeline.lanes import WORK, Lane
 from tracetui.analysis.timeline.rows import NONE
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.timeline.lanes import Lane
-    from tracetui.analysis.timeline.timeline import Place, Timeline
+from tracetui.analysis.timeline.timeline import Place, Timeline
+from tracetui.parsers.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,17 +11,15 @@ from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, r
 from tracetui.analysis.attribution.place import BACKWARD, own_frames, range_names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.critical_path import path_lane, path_within
+from tracetui.analysis.dependencies.model import Model
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import CAUSE, gaps
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.sampled_calls import located, told
 from tracetui.analysis.selection import Selection, step_at
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.nesting import LaneClock, nest
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.parsers import Trace
 
 MOST_EVENTS = 400_000
 """Own times are added up only for stretches with at most this many host events."""

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracetui.analysis.attribution.calltree import lanes_of, row_ids
 from tracetui.analysis.timeline.rows import NONE, Curve, Row, rows_of
 from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Bools, Ints
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-
-    Ids = NDArray[np.uint32]
-    Mask = NDArray[np.bool_]
+Ids = NDArray[np.uint32]
+Mask = Bools
 
 SOURCES = ("steps", "host", "device", "idle", "path", "samples")
 """The source of a lane's events: a frame of the trace, the gaps of its GPUs, the critical path, samples of its GPUs."""

@@ -9,19 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tracetui.parsers.arrays import Floats, Ints
 
-    from tracetui.analysis.base.intervals import Ints
-
-    Bools = NDArray[np.bool_]
-    Ids = NDArray[np.uint32]
-    Floats = NDArray[np.float64]
+Ids = NDArray[np.uint32]
 
 
 NONE = -1

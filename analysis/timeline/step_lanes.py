@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,11 +12,9 @@ from tracetui.analysis.attribution.calltree import add_up, lanes_of
 from tracetui.analysis.base import intervals
 from tracetui.analysis.gpu.activities import graph_numbers
 from tracetui.analysis.timeline.lanes import HOST_LANES, WORK, Lane, lanes
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.nesting import LaneClock
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.parsers import Trace
 
 PARTS = 120
 """Of a step."""

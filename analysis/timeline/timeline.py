@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracetui.analysis.attribution.calltree import row_ids
 from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree
@@ -19,18 +20,11 @@ from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.gaps import ThreadCalls, calls_of_thread
 from tracetui.analysis.timeline.lanes import Lane, lanes
-from tracetui.analysis.timeline.rows import NONE, Row, rows_of
+from tracetui.analysis.timeline.rows import NONE, Curve, Ids, Row, rows_of
 from tracetui.parsers import Trace, schema
+from tracetui.parsers.arrays import Bools, Ints
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.timeline.rows import Curve, Ids
-
-    Mask = NDArray[np.bool_]
+Mask = Bools
 
 
 @dataclass(frozen=True, slots=True)

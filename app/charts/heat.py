@@ -5,20 +5,14 @@ Height says what colour says elsewhere, so that they read alike without colour.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from tracetui.app.charts.cells import EIGHTHS
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+from tracetui.parsers.arrays import Floats
 
 ASCII = ".:-=+*#%"
 EVEN = 0.02

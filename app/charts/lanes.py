@@ -14,17 +14,15 @@ from tracetui.analysis.timeline.rows import NONE, Curve
 from tracetui.app.charts.cells import ASCII_EIGHTHS, EIGHTHS, Run
 from tracetui.app.charts.gantt import GanttLane
 from tracetui.app.text import fitting
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from tracetui.analysis.timeline.lanes import Lane
     from tracetui.analysis.timeline.timeline import Timeline
 
-    Ints = NDArray[np.int64]
 
 LANE_WORDS = {
     "steps": "steps",

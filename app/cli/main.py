@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from tracetui.app.cli.command import COMMANDS, RENAMED, TAKE_PROGRAMS, build_parser, chosen, declared, module_of
 from tracetui.app.cli.options import warn
+from tracetui.app.settings.schema import Settings
 from tracetui.app.text.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Sequence
-
-    from tracetui.app.settings.schema import Settings
 
 SELDOM = (20_000, 20, 20)
 """When the cycle collector runs: importing makes many objects and hardly a cycle, and it would take 4 % of a report."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any
 
+from tracetui.analysis.base.json_values import Json
+from tracetui.analysis.query.ask import Answer, Column
 from tracetui.analysis.query.frames import frames
+from tracetui.analysis.tables.table import Kind
 from tracetui.app.reports.layout import GAP, WIDTH, Layout, Shown
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text.escaping import any_cell, cell, code, plain
 from tracetui.app.text.fitting import cell_width
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.query.ask import Answer, Column
-    from tracetui.analysis.tables.table import Kind
 
 SCHEMA = "tracetui.query/1"
 NUMBERS = ("bigint", "integer", "smallint", "tinyint", "hugeint", "uinteger", "ubigint", "double", "float", "decimal")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.open_command import spelled
 from tracetui.app.reports.parts import Block, Chart, Command, Facts, FindingList, Part, Sentences, Title, rows_shown
 from tracetui.app.text.escaping import code, fenced, plain
 from tracetui.app.text.fitting import to_ascii
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tracetui.app.reports.layout import Layout, Shown
 
 
 def markdown(parts: Iterable[Part], layout: Layout) -> str:

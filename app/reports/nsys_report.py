@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_us
 from tracetui.analysis.nsys.stats import REPORTS, known_name, nsys_report
+from tracetui.analysis.nsys.values import StatsTable
+from tracetui.analysis.selection import Selection
 from tracetui.app.text.escaping import cell
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.fitting import cell_width, fit, pad, printable
+from tracetui.parsers import Run, Trace
 from tracetui.parsers.errors import instead
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.analysis.nsys.values import StatsTable
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Run, Trace
 
 SCHEMA = "tracetui.nsys_report/1"
 IDS = frozenset(("CorrId", "PID", "TID", "DevId", "Ctx", "GreenCtx", "Strm"))

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tracetui.analysis.scope import Scope
 from tracetui.app.text.fitting import cell_width, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tracetui.analysis.scope import Scope
 
 TABS = {
     "overview": "overview", "critical_path": "overview", "timeline": "timeline", "steps": "overview",

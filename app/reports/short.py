@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
 from tracetui.analysis.report.model import Headline, Report
 from tracetui.analysis.report.shorten import Level, TooShort, cut, fitting
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.finding_words import doubt
+from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Part, Sentences, Title
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.words import SEVERITY_SIGNS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from tracetui.app.reports.layout import Layout
-
-    Short = Report | Headline
-    Parts = Callable[[Short, Layout], Iterable[Part]]
+Short = Report | Headline
+Parts = Callable[[Short, Layout], Iterable[Part]]
 
 
 def shortened(found: Report, most: int, printed: Callable[[Short, Parts | None, int], str], *, as_data: bool) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from textual import constants
 
@@ -12,10 +14,6 @@ from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.settings.theme import settle_color
 from tracetui.app.terminal.choice import driver_class
 from tracetui.app.text.exit_codes import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 REMOTE_ESCAPE_SECONDS = 0.4
 

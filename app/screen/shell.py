@@ -7,30 +7,25 @@ paint; views do, and are imported when needed.
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from rich.text import Text
+from textual.app import App, ComposeResult
 from textual.containers import Container
+from textual.geometry import Size
+from textual.screen import Screen
 from textual.widgets import Static
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.screen import status
+from tracetui.app.session.loading import Loader
+from tracetui.app.session.session import Session, Side
 from tracetui.app.text.fitting import printable, to_ascii
+from tracetui.app.views.common.base import View
 from tracetui.app.widgets.lines import Footer, Line, TabBar
 from tracetui.app.widgets.painted import Painted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from textual.app import App, ComposeResult
-    from textual.geometry import Size
-    from textual.screen import Screen
-
-    from tracetui.app.session.loading import Loader
-    from tracetui.app.session.session import Session, Side
-    from tracetui.app.views.common.base import View
-    from tracetui.app.widgets.prompt import Prompt, Question
+from tracetui.app.widgets.prompt import Prompt, Question
 
 
 class Body(Container, Painted):

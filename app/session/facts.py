@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.findings.core.facts import Facts, Pair
+from tracetui.analysis.findings.core.finding import Findings
 from tracetui.analysis.findings.engine import find, findings_of
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memops import memops
+from tracetui.analysis.overview import Overview
 from tracetui.analysis.ranges import ranges
+from tracetui.analysis.selection import Selection
 from tracetui.app.session.measured import conventions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import polars as pl
-
-    from tracetui.analysis.findings.core.finding import Findings
-    from tracetui.analysis.overview import Overview
-    from tracetui.analysis.selection import Selection
-    from tracetui.app.session.session import Session
+from tracetui.app.session.session import Session
 
 
 def compared_findings(session: Session, on_error: Callable[[Exception], None]) -> Findings:

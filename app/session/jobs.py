@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from textual.message import Message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from textual.message_pump import MessagePump
+from textual.message_pump import MessagePump
 
 T = TypeVar("T")
 

@@ -11,16 +11,13 @@ import os
 import sys
 import time
 import zlib
+from collections.abc import Sequence
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.parsers.runs import entries
 from tracetui.parsers.runs.side_files import opened
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MOST_FILES = 2_000
 """So many files in a folder are looked at; with more, looking would take longer than it may spare."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
+from tracetui.analysis.base.conventions import Conventions
 from tracetui.analysis.matching.join import Joined, Measured, conventions_of, joined, kernel_counters_of
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.conventions import Conventions
-    from tracetui.app.session.session import Session
+from tracetui.app.session.session import Session
 
 
 def conventions(session: Session) -> Conventions:

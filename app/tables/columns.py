@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tracetui.analysis.base import number_format
+from tracetui.analysis.tables.table import Field, Kind
 from tracetui.app.text import fitting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from tracetui.analysis.tables.table import Field, Kind
-
 
 MIN_BAR, MAX_BAR = 6, 16
 MIN_COLUMNS = 3

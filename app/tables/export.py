@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import polars as pl
 
+from tracetui.analysis.tables.table import Field
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text.escaping import cell, code, plain
 from tracetui.app.text.paths import is_there
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from tracetui.analysis.tables.table import Field
 
 SUFFIXES = frozenset({".csv", ".tsv", ".json", ".parquet", ".md"})
 

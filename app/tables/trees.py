@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
+from tracetui.analysis.base.json_values import Json
 from tracetui.app.text.names import told_apart, without_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tracetui.analysis.base.json_values import Json
-
 
 NOT_ATTRIBUTED = "(not attributed)"
 """The row of the report for time that belongs to no module."""

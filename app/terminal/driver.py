@@ -19,23 +19,18 @@ from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from textual import constants, events
 from textual._ansi_sequences import SYNC_END, SYNC_START
+from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
 
 from tracetui.app.terminal.grid import Grid, Painter, Palette, is_frame, is_quiet, read_frame, turns_page
 from tracetui.app.terminal.keys import KeyParser
 from tracetui.app.terminal.screen_file import screen_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from textual.app import App
-    from textual.message import Message
-
 
 QUESTION, ANSWER = "\x1b[5n", b"\x1b[0n"
 """Device status report (ECMA-48 8.3.35): a terminal answers once it has got so far."""

@@ -1,7 +1,5 @@
 """The exit codes of the commands."""
 
-from __future__ import annotations
-
 DONE = 0
 UNREADABLE = 1
 """The input can't be read, or the output can't be written."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import polars as pl
 
@@ -12,15 +13,11 @@ from tracetui.analysis.kernels import known_groupings
 from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.ranks.one_rank import own_calls
 from tracetui.analysis.roofline.peaks import link_of
+from tracetui.analysis.selection import Selection
 from tracetui.analysis.tables.collectives import COLLECTIVE_CALLS, COLLECTIVES, PAIRS
 from tracetui.app.views.common.counted import CountedView, filled
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernel_pages import work_group_page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tracetui.analysis.selection import Selection
 
 NO_COLLECTIVES = (
     "No collectives in this recording.\n\n"

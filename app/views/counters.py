@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
+from textual.app import ComposeResult
 from textual.widgets import Static
 
+from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.counters.compared import ALL, COMMON, Compared, compare, labels, reports_of
 from tracetui.analysis.counters.counters import (
@@ -54,14 +57,7 @@ from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
 from tracetui.app.widgets.detail_pane import DetailPane
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from textual.app import ComposeResult
-
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 LEAST_ROWS, MOST_ROWS = 20, 30
 """Lines of a tab below which the table needs all of them; the most that a chart takes."""

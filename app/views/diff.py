@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -14,21 +15,17 @@ from tracetui.analysis.compare.diff import PART_WORDS, Diff, diff, kernels_insid
 from tracetui.analysis.selection import Selection, select
 from tracetui.analysis.tables.comparison import CONDITIONS
 from tracetui.analysis.tables.registry import COMPARED
+from tracetui.analysis.tables.table import Field
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.diff import SIGNS, comparable_words, partners, plain_value, with_waits
 from tracetui.app.tables import totals
+from tracetui.app.tables.totals import Per
 from tracetui.app.text.fitting import printable, wrapped
 from tracetui.app.text.names import tell_apart
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled
 from tracetui.app.views.common.page import Page
 from tracetui.parsers.names.kernel_names import short_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.tables.totals import Per
 
 
 class DiffView(CountedView):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from rich.text import Text
@@ -35,6 +36,7 @@ from tracetui.app.reports.finding_words import (
     whole_of,
 )
 from tracetui.app.session.facts import compared_findings, session_findings
+from tracetui.app.session.session import Session
 from tracetui.app.text.fitting import fit, pad, printable, wrapped
 from tracetui.app.text.paths import from_home
 from tracetui.app.views.common.counted import filled
@@ -43,11 +45,6 @@ from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.rows import in_a_line
 from tracetui.app.views.common.table_view import TableView
 from tracetui.app.widgets.prompt import SAVE_HINTS, Question
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tracetui.app.session.session import Session
 
 
 def finding_text(row: FindingRow, width: int, base: str, *, comment: str = "", ascii: bool = False) -> Text:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -22,6 +23,7 @@ from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.report.sections import host_samples
 from tracetui.analysis.sampled_calls import path_by_line
+from tracetui.analysis.selection import Selection
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAP_CAUSES, GAPS, LANE_EVENTS, LANES, STRETCHES
 from tracetui.analysis.tables.nsight import system
 from tracetui.analysis.tables.program import (
@@ -32,11 +34,13 @@ from tracetui.analysis.tables.program import (
     HOST_STACKS,
     RANGES,
 )
+from tracetui.analysis.tables.table import Table
 from tracetui.analysis.timeline.facts import events_within, lanes_within
 from tracetui.analysis.timeline.gaps import gaps_by_cause, longest_gaps
 from tracetui.analysis.timeline.timeline import Timeline, timeline
 from tracetui.app.charts.lanes import lane_title, shown_name
 from tracetui.app.reports.content.beside import WHOLE_TIME
+from tracetui.app.session.session import Session
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import short_function
 from tracetui.app.text.sample_words import NO_SAMPLES, sampled_words
@@ -45,16 +49,9 @@ from tracetui.app.text.words import RESOURCE_LABELS, nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernel_pages import launched_elsewhere, work_group_page
+from tracetui.parsers import Trace
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.nsys.unread import held
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tracetui.analysis.selection import Selection
-    from tracetui.analysis.tables.table import Table
-    from tracetui.app.session.session import Session
-    from tracetui.parsers import Trace
 
 _NO_PATH = "No critical path: this recording does not say which call launched which GPU work."
 

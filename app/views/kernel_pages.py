@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -28,6 +29,7 @@ from tracetui.analysis.ranges import (
     range_launches,
     range_tree,
 )
+from tracetui.analysis.selection import Selection
 from tracetui.analysis.tables.kernels import (
     KERNEL_GROUPS,
     KERNEL_LINES,
@@ -41,20 +43,15 @@ from tracetui.analysis.tables.kernels import (
     USES,
 )
 from tracetui.analysis.tables.program import RANGE_TREE
+from tracetui.analysis.tables.table import Field
 from tracetui.analysis.tree_kernels import range_own_kernels, ranges_to_kernels
 from tracetui.app.session.measured import conventions, joined_with, measured_as, measured_of
+from tracetui.app.session.session import Session
 from tracetui.app.text.names import tell_apart, tell_work_apart, with_full_names
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import group_words, nothing
 from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, filled, in_units
 from tracetui.app.views.common.page import Page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    from tracetui.analysis.selection import Selection
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.session.session import Session
 
 GROUP_TITLES = {
     "class": "Module class",

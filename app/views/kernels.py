@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import numpy as np
+from textual.app import ComposeResult
 from textual.message import Message
 
 from tracetui.analysis.base.distribution import Distribution, distribution, p95_of
@@ -22,13 +24,7 @@ from tracetui.app.views.common.table_view import TableView
 from tracetui.app.views.kernel_pages import group_page, inside_row, kernel_page, member_page, work_group_page
 from tracetui.app.widgets.arranged import AT_ONCE
 from tracetui.app.widgets.painted import Picture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-    from textual.app import ComposeResult
-
+from tracetui.parsers.arrays import Ints
 
 UNASKED_ROWS = 30
 """The least lines of a tab for the picture to be shown by default."""
@@ -220,7 +216,7 @@ class PicturedView(TableView):
         return labels
 
 
-def _position(durations: NDArray[np.int64], mark: str) -> int:
+def _position(durations: Ints, mark: str) -> int:
     """Returns the position of the first launch of this rank."""
     ordered = np.sort(durations)
     value = {"longest": ordered[-1], "p95": p95_of(ordered), "median": ordered[(ordered.size - 1) // 2]}[mark]

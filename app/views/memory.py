@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import polars as pl
 
@@ -24,16 +25,12 @@ from tracetui.analysis.tables.memory import (
     STEPS,
     named_by,
 )
+from tracetui.analysis.tables.table import Table
 from tracetui.app.charts.area import area_chart, curve_svg, plot_width
 from tracetui.app.reports.content.charts import FINE
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tracetui.analysis.tables.table import Table
 
 LEAST_ROWS = 14
 """In a tab with fewer lines, the table gets all of them."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
 
@@ -14,6 +17,7 @@ from tracetui.analysis.base import number_format
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
+from tracetui.analysis.selection import Selection
 from tracetui.analysis.tables.program import MODULES
 from tracetui.analysis.tree_kernels import module_tree_kernels, modules_to_kernels
 from tracetui.app.charts.icicle import Box, IcicleTree, Node, box_runs, layout
@@ -30,15 +34,6 @@ from tracetui.app.views.kernel_pages import tree_page
 from tracetui.app.views.kernels import PicturedView
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.painted import Painted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from textual.app import ComposeResult
-    from textual.events import Click
-
-    from tracetui.analysis.selection import Selection
-
 
 MOST_LEVELS = 64
 TWO_LINES = 2

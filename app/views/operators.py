@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
 
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, NOT_RECORDED
 from tracetui.analysis.operators import (
@@ -12,20 +15,14 @@ from tracetui.analysis.operators import (
     operators,
 )
 from tracetui.analysis.tables.program import OPERATOR_GROUPS, OPERATORS, OPERATORS_BY_SHAPE
+from tracetui.analysis.tables.table import Field, Table
 from tracetui.app.session.measured import conventions
+from tracetui.app.session.session import Session
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import GROUPED, CountedView, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernel_pages import inside_group_operator
 from tracetui.app.views.kernels import PicturedView
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import polars as pl
-
-    from tracetui.analysis.tables.table import Field, Table
-    from tracetui.app.session.session import Session
 
 BY_SHAPE = "by shape"
 HOST_COLUMNS = ("host_self_ns", "host_total_ns", "calls")

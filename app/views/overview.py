@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+import polars as pl
 from rich.style import Style
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -19,18 +22,24 @@ from tracetui.analysis.base.number_format import (
     format_percent,
     format_signed_ns,
 )
+from tracetui.analysis.dependencies.critical_path import CriticalPath
+from tracetui.analysis.dependencies.limit import Limit
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.verdict import verdict
 from tracetui.analysis.gpu.idle import IDLE_WORDS
-from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds, recorded_kinds
+from tracetui.analysis.gpu.served import Point, Served
+from tracetui.analysis.gpu.step_kinds import StepKinds, kind_rows, page_kinds, recorded_kinds
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
-from tracetui.analysis.matching.clean_step import page_step, path_of
+from tracetui.analysis.matching.clean_step import PageStep, page_step, path_of
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.peak import memory
+from tracetui.analysis.overview import Overview
 from tracetui.analysis.ranks.of_run import jobs_of, ranks_of
 from tracetui.analysis.ranks.sentences import brief as brief_job
 from tracetui.analysis.report.findings import finding_row
-from tracetui.analysis.timeline.step_lanes import typical_picture
+from tracetui.analysis.timeline.step_lanes import StepPicture, typical_picture
+from tracetui.app.charts.cells import Run
 from tracetui.app.charts.gantt import gantt_runs
 from tracetui.app.charts.lanes import gantt_lane
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
@@ -59,25 +68,8 @@ from tracetui.app.text.words import (
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.host import ranked, session_path
+from tracetui.parsers import Note
 from tracetui.parsers.names.serving import phase_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import polars as pl
-    from textual.app import ComposeResult
-
-    from tracetui.analysis.dependencies.critical_path import CriticalPath
-    from tracetui.analysis.dependencies.limit import Limit
-    from tracetui.analysis.findings.core.finding import Finding
-    from tracetui.analysis.gpu.served import Point, Served
-    from tracetui.analysis.gpu.step_kinds import StepKinds
-    from tracetui.analysis.matching.clean_step import PageStep
-    from tracetui.analysis.overview import Overview
-    from tracetui.analysis.timeline.step_lanes import StepPicture
-    from tracetui.app.charts.cells import Run
-    from tracetui.parsers import Note
-
 
 TOP_KERNELS, TOP_HOST = 5, 3
 LEAST_LINES = 9

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -14,16 +15,12 @@ from tracetui.analysis.tables.table import Field, Kind
 from tracetui.app.keys import commands
 from tracetui.app.reports.answer import kind_of, scale_of, unnested
 from tracetui.app.reports.open_command import given
+from tracetui.app.session.session import Session
 from tracetui.app.text.fitting import printable
+from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page, PageState
 from tracetui.app.views.common.table_view import TableView
 from tracetui.parsers.names.kernel_names import short_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.app.session.session import Session
-    from tracetui.app.views.common.chart import ViewChart
 
 PAGE = "query"
 _KERNELS = frozenset({"device", "kernels"})

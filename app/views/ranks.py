@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns
+from tracetui.analysis.ranks.job import Job
 from tracetui.analysis.ranks.of_run import TOGETHER, jobs_of, judged, ranks_of, summaries_of
 from tracetui.analysis.ranks.one_rank import beside_median
 from tracetui.analysis.ranks.sentences import SILENT, answer, in_title
+from tracetui.analysis.ranks.summary import RankSummary
 from tracetui.analysis.tables.ranks import ARRIVALS, ARRIVALS_OF_ONE, BESIDE_MEDIAN, RANKS, STAGES, TRANSFERS, WAITING
+from tracetui.analysis.tables.table import Field
 from tracetui.app.charts.heat import heat_map, span
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.job import DRAWN, cells_to_draw, drawable, first_drawn
@@ -23,13 +27,6 @@ from tracetui.app.views.common.messages import ShowRank
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import WAITING as COMPUTING
 from tracetui.app.views.common.table_view import TableView
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.tables.table import Field
 
 WIDTH = 24
 """The most columns of a picture."""

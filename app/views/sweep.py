@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -30,10 +31,6 @@ from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.run import sweep_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "step": ("step time", "step_ns", format_ns),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
 
 from rich.text import Text
+from textual.app import ComposeResult
 
 from tracetui.analysis.base.number_format import (
     format_bytes,
@@ -34,12 +36,14 @@ from tracetui.analysis.timeline.facts import (
     path_during,
     slack,
 )
-from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
+from tracetui.analysis.timeline.lanes import Lane
+from tracetui.analysis.timeline.ranks_timeline import Arrival, RanksTimeline
 from tracetui.analysis.timeline.rows import Curve
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline, with_curves, with_path
 from tracetui.app.charts.lanes import LEGEND, lane_title, shown_name
 from tracetui.app.charts.scale import time_label
 from tracetui.app.keys import commands
+from tracetui.app.session.session import Session
 from tracetui.app.text import fitting
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
@@ -51,19 +55,8 @@ from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Question
 from tracetui.app.widgets.timeline import TimelineWidget
+from tracetui.parsers import Run, Trace
 from tracetui.parsers.errors import TraceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from textual.app import ComposeResult
-
-    from tracetui.analysis.timeline.lanes import Lane
-    from tracetui.analysis.timeline.ranks_timeline import Arrival
-    from tracetui.analysis.timeline.timeline import Place, Timeline
-    from tracetui.app.session.session import Session
-    from tracetui.parsers import Run, Trace
-
 
 TITLE = 15
 CELL = 34

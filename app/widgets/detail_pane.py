@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from tracetui.analysis.base import number_format
+from tracetui.analysis.tables.table import Field
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import fitting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from textual.app import ComposeResult
-
-    from tracetui.analysis.tables.table import Field
 
 CELL = 25
 """Columns for a number and its title."""

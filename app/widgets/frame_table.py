@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import polars as pl
 from rich.segment import Segment
+from rich.style import Style
 from textual.cache import LRUCache
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
 from tracetui.analysis.base import number_format
+from tracetui.analysis.tables.table import Field
 from tracetui.app.charts.cells import EIGHTHS
 from tracetui.app.charts.heat import ASCII
 from tracetui.app.keys import commands
@@ -21,18 +25,10 @@ from tracetui.app.tables import columns as column_specs
 from tracetui.app.tables.columns import Placed, cell_text
 from tracetui.app.tables.filters import Filter
 from tracetui.app.text import fitting
+from tracetui.app.text.names import Names
 from tracetui.app.text.words import SEVERITY_SIGNS
 from tracetui.app.widgets.arranged import Arranged
 from tracetui.app.widgets.painted import Latest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from rich.style import Style
-    from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.text.names import Names
 
 Cells = tuple[tuple[str, str], ...]
 """One formatted row: (text, style key) in order."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
+from textual.events import Click
 from textual.message import Message
+from textual.strip import Strip
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.widgets.painted import Painted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from textual.events import Click
-    from textual.strip import Strip
 
 
 class Line(Painted):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from rich.segment import Segment
+from rich.style import Style
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
@@ -20,16 +23,7 @@ from tracetui.app.charts.lanes import STYLES, End, arrow_cells, lane_title, row_
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.widgets.painted import Latest, Painted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.style import Style
-    from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-
-    from tracetui.analysis.timeline.timeline import Timeline
-    from tracetui.app.charts.lanes import Ints
-
+from tracetui.parsers.arrays import Ints
 
 FOLDED = frozenset({"python", "samples"})
 """Lanes that show one row at first: call stacks and lists of metrics may be longer than the screen."""

@@ -6,23 +6,19 @@ Repeated siblings, and those too small to matter, are hidden behind one row that
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns, format_signed_ns
+from tracetui.analysis.tables.table import Field
 from tracetui.app.keys import commands
 from tracetui.app.tables.columns import Placed, cell_text
 from tracetui.app.text import fitting
 from tracetui.app.widgets.arranged import sorted_rows
 from tracetui.app.widgets.frame_table import NAMES_LIMIT, FrameTable
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-
-    from tracetui.analysis.tables.table import Field
-
 
 LEAST_PERCENT = 0.5
 """Percent of all time below which a row is small."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check, Machine
 from tracetui.collectors.machine.probe import find_tool, nsys_in_ncu, tool_version, version_numbers
 from tracetui.models.needs import MAMBA, TIMM, TORCH
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GROUP, PROFILERS = "Python and torch", "Profilers"
 OLDEST_PYTHON = (3, 8)

@@ -1,10 +1,18 @@
-"""The moments between steps: on the GPU's time line, on the host's clock, and on the wall clock of the recordings."""
+"""The moments between steps: on the clocks of GPU, host and recordings, and which module's calls make them."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
+import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from . import machine_torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 MEASURED = (
     "clean_step_ns", "clean_host_ns", "clean_gc_ns", "profiled_step_ns", "passes", "schedule", "step_of", "unchanged",
@@ -106,3 +114,137 @@ class Pauses:
             self._begun = time.perf_counter_ns()
         elif self._begun:
             self.spans.append((self._begun, time.perf_counter_ns()))
+
+
+LEARNED_FROM = 8
+"""Calls of outermost modules that are looked at: an encoder may come once, and its decoder for each token."""
+MOST_WATCHED = 256
+"""Where none repeats within these, twice as many are looked at, up to so many: a program may call its layers itself."""
+
+
+class Watch:
+    """Looks at the calls of modules that no other module makes, until it knows which one repeats.
+
+    To see all calls costs time, so it lasts for these few only. What threads other than the program's own call is not
+    looked at: replicas of a model run there.
+    """
+
+    def __init__(self, found: Callable[[Any], None]) -> None:
+        """Begins to look.
+
+        Args:
+            found: told of the module that repeats: the first one that comes in both halves of the calls, which are
+                `LEARNED_FROM`, or twice as many until one does. It is never told if there is an optimizer by then,
+                whose steps are the steps.
+        """
+        from torch import nn
+
+        self._found = found
+        self._depth = 0
+        self._stopped = False
+        self._calls: list[Any] = []
+        self._enough = LEARNED_FROM
+        self._module: Any = nn.Module
+        self._call = nn.Module.__call__
+        # a hook on all modules would not see those that are compiled in place, and changes what is compiled
+        self._watching = self._watched(self._call)
+        nn.Module.__call__ = self._watching  # type: ignore[method-assign,unused-ignore]
+
+    def stop(self) -> None:
+        """Leaves modules as they were, or as the program has changed them since."""
+        if self._module.__call__ is self._watching:
+            self._module.__call__ = self._call
+        self._stopped = True
+        self._calls.clear()
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leaves modules as they were while a profiler starts: the first one learns for good what calls a module."""
+        is_mine = self._module.__call__ is self._watching
+        if is_mine:
+            self._module.__call__ = self._call
+        try:
+            yield
+        finally:
+            if is_mine:
+                self._module.__call__ = self._watching
+
+    def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        is_compiling, watch = _is_compiling(), self
+
+        @functools.wraps(call)
+        def watched(self: Any, *args: Any, **named: Any) -> Any:  # profilers look for a module of this name
+            if is_compiling() or threading.current_thread() is not threading.main_thread():
+                return call(self, *args, **named)
+            watch._depth += 1
+            try:
+                result = call(self, *args, **named)
+            finally:
+                watch._depth -= 1
+            if not watch._depth and not watch._stopped:
+                watch._called(self)
+            return result
+
+        _leave_uncompiled(watched)
+        return watched
+
+    def _called(self, module: Any) -> None:
+        self._calls.append(module)
+        many = len(self._calls)
+        if many < self._enough:
+            return
+        later = {id(each) for each in self._calls[many // 2 :]}
+        repeats = next((each for each in self._calls[: many // 2] if id(each) in later), None)
+        if repeats is None:  # each was another one so far
+            if many < MOST_WATCHED:
+                self._enough = 2 * many
+            else:
+                del self._calls[: many // 2]
+            return
+        self.stop()
+        if not _has_optimizer():
+            self._found(repeats)
+
+
+def after_each_call(module: Any, stepped: Callable[[], None]) -> None:
+    """Has this done after each call of a module, and nothing after those of others."""
+    compiled = getattr(module, "_compiled_call_impl", None)
+    if compiled is None:
+        module.register_forward_hook(lambda *_: stepped())
+        return
+
+    def call(*args: Any, **named: Any) -> Any:  # a hook would become part of what was compiled in place
+        result = compiled(*args, **named)
+        stepped()
+        return result
+
+    module._compiled_call_impl = call
+
+
+def _leave_uncompiled(function: Any) -> None:
+    """Has torch.compile go past a function that stands between a compiled call and its module, as past torch's own.
+
+    After a graph break it would compile the function itself, and again for each class of modules.
+    """
+    with contextlib.suppress(ImportError, AttributeError):  # of torch before 2.0
+        from torch._C._dynamo import eval_frame as dynamo
+
+        if hasattr(dynamo, "skip_code"):
+            dynamo.skip_code(function.__code__)
+        else:
+            skipped = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT)
+            dynamo.set_code_exec_strategy(function.__code__, skipped)
+
+
+def _is_compiling() -> Callable[[], bool]:
+    """Whether torch.compile looks at a call instead of making it."""
+    import torch
+
+    asked: Callable[[], bool] | None = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    return asked if asked is not None else lambda: False
+
+
+def _has_optimizer() -> bool:
+    from torch.optim import Optimizer
+
+    return bool(machine_torch.instances(Optimizer))

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
+from tracetui.collectors.machine.probe import Probe
 from tracetui.parsers.runs.manifest import CpuState, MemoryState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from tracetui.collectors.machine.probe import Probe
 
 KHZ = 1000
 SAMPLED_CORES = 16

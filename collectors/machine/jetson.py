@@ -8,15 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tracetui.collectors.machine.host import cpu_is_pinned
+from tracetui.collectors.machine.probe import Probe
 from tracetui.parsers.runs.manifest import Device, GpuProcess, GpuState, MemoryClock, Rail
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.collectors.machine.probe import Probe
 
 GPU_NAMES = re.compile(r"(?:^|\.)(?:ga10b|gv11b|gb10b|gp10b|gm20b|gpu)$|^gpu-gpc-\d+$")
 """Names of the GPU in /sys/class/devfreq: ``17000000.ga10b`` (JetPack 5), ``17000000.gpu`` (6), ``gpu-gpc-0``."""

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from tracetui.collectors.machine.probe import Probe
 from tracetui.parsers.runs.manifest import Device, GpuProcess, GpuState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tracetui.collectors.machine.probe import Probe
 
 MHZ = 1_000_000
 MIB = 1 << 20

@@ -9,17 +9,13 @@ import json
 import re
 import string
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from tracetui.collectors.scrubbing import keys
 from tracetui.collectors.scrubbing.marks import DAMAGED, TORN
+from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.chrome.classify import DEVICE_CATEGORIES, HOST_CATEGORIES
 from tracetui.parsers.chrome.tokens import ALL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tracetui.collectors.scrubbing.redactor import Redactor
 
 LONGEST = 32 << 20
 """What looks like a longer string is not one: a quote is missing somewhere."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.collectors.machine.masking import NUMBER, names_secret
 from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, PLACE, SECRET, USER, UUID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tracetui.collectors.scrubbing.redactor import Redactor
+from tracetui.collectors.scrubbing.redactor import Redactor
 
 NAME, VALUE, KEPT, OWN, HASH, PROGRAM = "name", "value", "kept", "own manifest", "hash", "program"
 PASSES = ("light", "rich")

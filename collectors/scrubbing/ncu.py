@@ -9,19 +9,15 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Collection
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from tracetui.collectors.scrubbing.marks import HOST, MASK, OUTPUT, TORN
 from tracetui.collectors.scrubbing.paths import is_absolute
+from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.ncu.sniff import SOURCE_PAGE, decode, header_start
 from tracetui.parsers.ncu.source_page import FILE_TITLES, KERNEL_TITLES
 from tracetui.parsers.ncu.tables import GLUED, LONGEST_RECORD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tracetui.collectors.scrubbing.redactor import Redactor
 
 HOST_COLUMN = "Host Name"
 NAMES = frozenset({"Kernel Name", "Function Name", "Demangled", "Metric Name", "Section Name", "Rule Name"})

@@ -9,11 +9,12 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, OUTPUT, PROCESS, SETTING, USER, UUID
+from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys.database import open_database, quoted
 from tracetui.parsers.nsys.dialects import NSYS, dialect_of
@@ -21,12 +22,6 @@ from tracetui.parsers.nsys.metadata import SHOWN_SETTINGS, VALUE_LENGTH
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from tracetui.collectors.scrubbing.redactor import Redactor
-
 
 _PLAIN = ("index", "view")
 _TYPE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_() ,")

@@ -6,18 +6,15 @@ It loads only plain containers, with the reader that executes nothing, and write
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tracetui.collectors.scrubbing.keys import EMPTIED, kind_of, replaced
 from tracetui.collectors.scrubbing.marks import SECRET
 from tracetui.collectors.scrubbing.paths import is_absolute
+from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.memory.pickle_scan import Refused, load_plain, no_collecting, recovered
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.collectors.scrubbing.redactor import Redactor
 
 PROTOCOL = 4
 KEY = "\0key"

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
+from numpy.typing import NDArray
 
+from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.errors import TraceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.bytes_source import ByteSource
-    from tracetui.parsers.tally import Tally
+from tracetui.parsers.tally import Tally
 
 CHUNK_BYTES = 3 << 20
 """Small enough for the caches, large enough that NumPy's cost per call doesn't show."""

@@ -7,23 +7,18 @@ of its own (MTIA), no category but a process of the device's own (Ascend), or na
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from tracetui.parsers import categories, schema
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.chrome import columns, forms, xla
-from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND
+from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND, Columns, Events
 from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.nesting import LaneClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.chrome.columns import Columns, Events
-    from tracetui.parsers.trace import TraceInfo
+from tracetui.parsers.trace import TraceInfo
 
 HOST_CATEGORIES = {
     "cpu_op": "operator", "operator": "operator", "hpu_op": "operator",
@@ -207,14 +202,14 @@ def settle_accelerators(events: Events) -> None:
         kind[rows] = categories.numbers(device["name"][rows], lambda name: schema.DEVICE_KINDS.index(work_kind(name)))
 
 
-def _place(device: Columns, rows: NDArray[np.int64], numbers: dict[int, int]) -> None:
+def _place(device: Columns, rows: Ints, numbers: dict[int, int]) -> None:
     """Fills in the device that a process is, where its label says it; a thread of it is a stream."""
     for process, number in numbers.items():
         mine = rows[(device["process"][rows] == process) & (device["device"][rows] == NULL)]
         device["device"][mine] = number
 
 
-def _number_streams(device: Columns, rows: NDArray[np.int64]) -> None:
+def _number_streams(device: Columns, rows: Ints) -> None:
     """Numbers an AIU's threads from 0, which are hashes of the units' names."""
     unknown = rows[device["stream"][rows] == NULL]
     device["stream"][unknown] = np.unique(device["thread"][unknown].view(np.uint64), return_inverse=True)[1]

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.parsers import categories, schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.chrome.pieces import json_text
 from tracetui.parsers.names import collectives as words
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.chrome.columns import Columns
     from tracetui.parsers.chrome.tokens import Tokens
-    from tracetui.parsers.nesting import Ints
     from tracetui.parsers.trace import ProcessGroup
 
 COLLECTIVE = "Collective name"
@@ -87,16 +87,16 @@ class Reading(Protocol):
     """What is needed of the scan of a chunk."""
 
     tokens: Tokens
-    rows: dict[str, NDArray[np.bool_]]
+    rows: dict[str, Bools]
 
-    def ints(self, key: str) -> NDArray[np.int64]:
+    def ints(self, key: str) -> Ints:
         """One whole number per event."""
 
-    def texts(self, key: str, raw: bool, events: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
+    def texts(self, key: str, raw: bool, events: Bools | None = None) -> NDArray[np.uint32]:
         """One category code per event, of these events."""
 
 
-def described_in(scan: Reading) -> NDArray[np.bool_] | None:
+def described_in(scan: Reading) -> Bools | None:
     """Which events describe a collective; None if there are none. Reads their arguments for the whole chunk."""
     found = scan.tokens.field(COLLECTIVE)
     if found is None:
@@ -113,7 +113,7 @@ def described_in(scan: Reading) -> NDArray[np.bool_] | None:
     return called
 
 
-def columns_of(scan: Reading, rows: NDArray[np.int64]) -> Columns:
+def columns_of(scan: Reading, rows: Ints) -> Columns:
     """The columns of the group ``collectives``, without the offset, of these events."""
     return (
         {column: scan.ints(key)[rows] for column, key in INTS.items()}
@@ -162,9 +162,7 @@ def with_operators(ranges: pl.DataFrame, host: Columns) -> pl.DataFrame:
     return _paired(ranges, on_cpu, host["start"], operators)
 
 
-def _paired(
-    ranges: pl.DataFrame, on_cpu: NDArray[np.bool_], start: Ints, operators: list[dict[str, Any]]
-) -> pl.DataFrame:
+def _paired(ranges: pl.DataFrame, on_cpu: Bools, start: Ints, operators: list[dict[str, Any]]) -> pl.DataFrame:
     """Each range with the first operator that it can belong to, in order."""
     rows = ranges.to_dicts()
     waiting: dict[tuple[str | None, int | None], list[dict[str, Any]]] = {}

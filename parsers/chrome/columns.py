@@ -5,18 +5,17 @@ Whole numbers are int64 with `NULL` for "missing", strings are category codes (s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
+from numpy.typing import NDArray
 
 from tracetui.parsers import resources
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.categories import NULL_CODE
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = dict[str, NDArray[Any]]
+Columns = dict[str, NDArray[Any]]
 
 NULL = np.iinfo(np.int64).min
 OTHER_KIND = 255
@@ -141,20 +140,20 @@ class Events(Struct):
     partial: bool = False
 
 
-def lanes(process: NDArray[np.int64], thread: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def lanes(process: Ints, thread: Ints) -> tuple[Ints, Ints]:
     """Numbers processes and threads from 0; returns (the number of each event, the first event of each number)."""
     _, first, number = np.unique(mixed(process, thread), return_index=True, return_inverse=True)
     return number, first
 
 
-def mixed(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+def mixed(first: Ints, second: Ints) -> Ints:
     """One number for each pair of numbers, as unique as a 64-bit mix can be."""
     with np.errstate(over="ignore"):
-        pair: NDArray[np.int64] = first * np.int64(0x9E3779B97F4A7C1) + second
+        pair: Ints = first * np.int64(0x9E3779B97F4A7C1) + second
     return pair
 
 
-def move_to_host(events: Events, rows: NDArray[np.int64], kind: NDArray[Any], **more: NDArray[Any]) -> None:
+def move_to_host(events: Events, rows: Ints, kind: NDArray[Any], **more: NDArray[Any]) -> None:
     """Moves rows from the device group to the host group, as events of these kinds with the added columns `more`."""
     device, host = events.groups["device"], events.groups["host"]
     kept = np.ones(device["kind"].size, np.bool_)

@@ -7,12 +7,16 @@ The file is read twice, piece by piece: once to find out which events belong to 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.parsers import categories, resources
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import classify, layout
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
@@ -36,19 +40,10 @@ from tracetui.parsers.nesting import LaneClock, nest, order
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
+from tracetui.parsers.trace import Note
 from tracetui.parsers.written import refuse, written
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.trace import Note
-
-    Bools = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
-    Event = dict[str, Any]
+Event = dict[str, Any]
 
 _SPACE, _MINUS, _BACKSLASH, _U = b" -\\u"
 
@@ -75,17 +70,17 @@ def invalid(tokens: Tokens) -> Bools:
     return found
 
 
-def _no_values(tokens: Tokens) -> NDArray[np.int64]:
+def _no_values(tokens: Tokens) -> Ints:
     """Where a key is followed by no value; after more blanks than one, this is for the decoder to say."""
     at = tokens.values
     at = at + (tokens.buffer[at] <= _SPACE)
     at = at[~_BEGINS_VALUE[tokens.buffer[at]] | ((tokens.buffer[at] == _MINUS) & ~_DIGIT[tokens.buffer[at + 1]])]
     words: NDArray[np.uint64] = tokens.words[at] & _FOUR
-    found: NDArray[np.int64] = at[~np.isin(words, _WORDS)]
+    found: Ints = at[~np.isin(words, _WORDS)]
     return found
 
 
-def _bad_escapes(tokens: Tokens) -> NDArray[np.int64]:
+def _bad_escapes(tokens: Tokens) -> Ints:
     """Where a backslash is followed by what it can't escape; also some of two backslashes, which are none."""
     buffer = tokens.buffer
     at = np.flatnonzero(buffer[: tokens.size] == _BACKSLASH)

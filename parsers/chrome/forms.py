@@ -7,23 +7,16 @@ ran on a GPU; lists of CUPTI's records have correlation ids and names only.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.arrays import Ints
+from tracetui.parsers.chrome.columns import NULL, Columns, Events
 from tracetui.parsers.chrome.layout import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.chrome.columns import Columns, Events
-
-    Ints = NDArray[np.int64]
 
 ROCPROF, TENSORFLOW, ONNX, KINETO = "rocprof", "TensorFlow timeline", "ONNX Runtime profiler", "PyTorch Kineto"
 

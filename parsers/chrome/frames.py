@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracetui.parsers import categories, links, schema
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.collectives import collectives_frame
-from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.chrome.columns import NULL, Columns, Events
 from tracetui.parsers.chrome.layout import marked_steps
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
 from tracetui.parsers.schema import column, frame, integers, row_ids
+from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.chrome.columns import Columns, Events
-    from tracetui.parsers.nesting import Ints
-    from tracetui.parsers.tally import Tally
 
 OPERATOR, MODULE, ANNOTATION = (schema.HOST_KINDS.index(kind) for kind in ("operator", "module", "annotation"))
 DATALOADER = schema.HOST_KINDS.index("dataloader")

@@ -18,6 +18,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.parsers import schema
+from tracetui.parsers.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,12 +61,12 @@ class Layout(Struct, frozen=True):
 
     separator: bytes
 
-    def begins_event(self, words: NDArray[np.uint64], begin: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def begins_event(self, words: NDArray[np.uint64], begin: Ints) -> Bools:
         """Which keys, given by their positions, have the separator before them (compares eight bytes of it)."""
         head = self.separator[:8]
         mask = np.uint64((1 << 8 * len(head)) - 1)
         before = words[np.maximum(begin - len(self.separator), 0)]
-        found: NDArray[np.bool_] = (before & mask) == np.uint64(int.from_bytes(head, "little"))
+        found: Bools = (before & mask) == np.uint64(int.from_bytes(head, "little"))
         return found
 
 

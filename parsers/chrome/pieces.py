@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tracetui.parsers.chrome.layout import TWICE, UNDECODABLE, last_list
+from tracetui.parsers.tally import Tally
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tracetui.parsers.tally import Tally
-
-    Event = dict[str, Any]
+Event = dict[str, Any]
 
 
 class Real(str):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tracetui.parsers import categories, resources
+from tracetui.parsers.arrays import Codes
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.categories import NULL_CODE, encodable
 from tracetui.parsers.chrome import classify, columns, forms, layout, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.collectives import TEXTS
-from tracetui.parsers.chrome.columns import Events
+from tracetui.parsers.chrome.columns import Columns, Events
 from tracetui.parsers.chrome.frames import build_trace
 from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.chrome.pieces import decode, split
@@ -32,13 +35,6 @@ from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.tool_registry import EXAMPLES
 from tracetui.parsers.trace import DeviceInfo, ProcessGroup, Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from tracetui.parsers.categories import Codes
-    from tracetui.parsers.chrome.columns import Columns
 
 NO_CODES = np.empty(0, np.uint32)
 CAPTURE_KEYS = (

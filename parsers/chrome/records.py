@@ -6,16 +6,18 @@ import json
 import math
 import re
 import sys
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns, forms
 from tracetui.parsers.chrome.collectives import COLLECTIVE, described
-from tracetui.parsers.chrome.columns import NULL, OPTIONAL
+from tracetui.parsers.chrome.columns import NULL, OPTIONAL, Columns
 from tracetui.parsers.chrome.pieces import Again, json_text
 from tracetui.parsers.chrome.scan import (
     ALIASES,
@@ -30,19 +32,12 @@ from tracetui.parsers.chrome.scan import (
     TIME_LIMIT,
     XLA_TEXTS,
 )
+from tracetui.parsers.tally import Tally
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.chrome.columns import Columns
-    from tracetui.parsers.tally import Tally
-
-    Event = dict[str, Any]
-    Row = dict[str, Any]
-    _Half = tuple[int, int, Event]
-    """Time, place in the file and text of a begin or end."""
+Event = dict[str, Any]
+Row = dict[str, Any]
+_Half = tuple[int, int, Event]
+"""Time, place in the file and text of a begin or end."""
 
 FLOAT_DECIMALS = 8
 """Only floats printed in full have this many decimals or more; six decimals of a microsecond are meaningful."""

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.parsers import categories, schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.chrome import classify
+from tracetui.parsers.chrome.chunks import Chunk
 from tracetui.parsers.chrome.collectives import columns_of, described_in
-from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
-from tracetui.parsers.chrome.tokens import Irregular, Tokens, Vocabulary
+from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND, Columns
+from tracetui.parsers.chrome.tokens import Field, Irregular, Tokens, Vocabulary
 from tracetui.parsers.chrome.values import integers, nanoseconds, reals, strings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.chrome.chunks import Chunk
-    from tracetui.parsers.chrome.columns import Columns
-    from tracetui.parsers.chrome.tokens import Field
-
-    Ints = NDArray[np.int64]
-    Reader = Callable[[NDArray[np.uint8], NDArray[np.uint64], Ints], tuple[NDArray[Any], NDArray[np.bool_]]]
+Reader = Callable[[NDArray[np.uint8], NDArray[np.uint64], Ints], tuple[NDArray[Any], Bools]]
 
 _QUOTE, _BRACKET = ord('"'), ord("[")
 _STREAM = np.uint64(int.from_bytes(b'"stream ', "little"))
@@ -268,7 +262,7 @@ class ChunkScan:
         tokens.odd |= wanted & (codes == categories.NULL_CODE)
         return codes
 
-    def _times(self, key: str) -> tuple[Ints, NDArray[np.bool_]]:
+    def _times(self, key: str) -> tuple[Ints, Bools]:
         """Returns (values, whether there is one) per event; the value is 0 if there is none."""
         values, present = np.zeros(self.tokens.events, np.int64), np.zeros(self.tokens.events, np.bool_)
         if found := self.tokens.field(key):
@@ -322,7 +316,7 @@ class ChunkScan:
         self._values[key] = values
         return values
 
-    def _read_quoted(self, key: str, found: Field, read: Ints, plain: NDArray[np.bool_]) -> None:
+    def _read_quoted(self, key: str, found: Field, read: Ints, plain: Bools) -> None:
         """Fills in whole numbers in quotes: XLA writes all so, PyTorch in 2021 threads and streams."""
         tokens = self.tokens
         quoted = np.flatnonzero(tokens.buffer[found.at] == _QUOTE)
@@ -360,7 +354,7 @@ class ChunkScan:
         self._values[key] = values
         return values
 
-    def texts(self, key: str, raw: bool, events: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
+    def texts(self, key: str, raw: bool, events: Bools | None = None) -> NDArray[np.uint32]:
         """One category code per event: of a string value, or of a value's JSON text where `raw`; null if empty.
 
         Where only some `events` are wanted, the others' are null.

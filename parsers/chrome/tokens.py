@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracetui.parsers.arrays import Bools, Bytes, Ints, Words
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.parsers.chrome.chunks import Chunk
 
-    Bytes = NDArray[np.uint8]
-    Words = NDArray[np.uint64]
-    Ints = NDArray[np.int64]
 
 TOP_LEVEL = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id")
 ARGUMENTS = (
@@ -92,10 +91,10 @@ class KeyTable:
         """Whether the four bytes that `classify` compares hold the whole key, its closing quote and the colon."""
         return len(name) + CLOSING <= PREFIX
 
-    def matches(self, name: str, words: NDArray[np.uint64], begin: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def matches(self, name: str, words: NDArray[np.uint64], begin: Ints) -> Bools:
         """Which strings of a group are this key, compared by its bytes, closing quote and colon."""
         head, mask, size = self._full[name]
-        same: NDArray[np.bool_]
+        same: Bools
         if size + CLOSING <= TAIL:
             same = (words[begin] & mask) == head
             return same
@@ -128,9 +127,7 @@ class Vocabulary:
         return int(cls._signatures_at(view, np.zeros(1, np.int64), np.array([len(word)]))[0])
 
     @classmethod
-    def _signatures_at(
-        cls, words: NDArray[np.uint64], begin: NDArray[np.int64], length: NDArray[np.int64]
-    ) -> NDArray[np.uint64]:
+    def _signatures_at(cls, words: NDArray[np.uint64], begin: Ints, length: Ints) -> NDArray[np.uint64]:
         """Length, first eight and last eight bytes of each string, mixed."""
         short = np.minimum(length, 8).astype(np.uint64) << np.uint64(3)
         head = words[begin] << (np.uint64(64) - short)
@@ -138,9 +135,7 @@ class Vocabulary:
         mixed: NDArray[np.uint64] = (head * cls._MIX_HEAD) ^ (tail * cls._MIX_TAIL) ^ length.astype(np.uint64)
         return mixed
 
-    def lookup(
-        self, words: NDArray[np.uint64], begin: NDArray[np.int64], length: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def lookup(self, words: NDArray[np.uint64], begin: Ints, length: Ints) -> Ints:
         """The position of each string's word, or -1."""
         signature = self._signatures_at(words, begin, length)
         at = np.minimum(np.searchsorted(self._signatures, signature), self._signatures.size - 1)
@@ -243,7 +238,7 @@ class Tokens:
         """Events that only a JSON decoder reads correctly: so far, those whose phase is no single letter, with
         arguments twice, or with an object that is not their arguments."""
 
-    def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
+    def _escaped(self, quotes: Ints) -> Bools:
         """Which quotes follow an odd number of backslashes."""
         escaped = np.zeros(quotes.size, np.bool_)
         for number in np.flatnonzero(self.buffer[quotes - 1] == _BACKSLASH).tolist():
@@ -299,10 +294,10 @@ class Tokens:
         opened[self._values(ARGS, self._keys(ARGS))] = False
         return self.event_at(self._outside(np.flatnonzero(opened)))
 
-    def _in_arguments(self, keys: Ints, event: Ints) -> NDArray[np.bool_]:
+    def _in_arguments(self, keys: Ints, event: Ints) -> Bools:
         """Which of these keys, given with their events, may stand among the arguments, not beside them."""
         behind = self._arguments if event is self._every else self._arguments[event]
-        found: NDArray[np.bool_] = keys > behind
+        found: Bools = keys > behind
         if FEW * np.count_nonzero(found) > self.events:  # in a layout that writes the arguments first
             found[found] = self._depth(self._key_begin[keys[found]]) > self._depth(self.ends[event[found]])
         return found
@@ -346,7 +341,7 @@ class Tokens:
         at += self.buffer[at] <= _SPACE
         return at
 
-    def only(self, field: Field, events: NDArray[np.bool_]) -> Field:
+    def only(self, field: Field, events: Bools) -> Field:
         """The occurrences in these events."""
         event = self.event_of(field)
         kept = events[event]

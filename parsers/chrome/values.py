@@ -14,20 +14,13 @@ from __future__ import annotations
 
 import ctypes
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Bytes = NDArray[np.uint8]
-    Words = NDArray[np.uint64]
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
-    from numpy.typing import NDArray
-
+from tracetui.parsers.arrays import Bools, Bytes, Floats, Ints, Words
 
 _U = np.uint64
 _ZEROS, _SIXES, _HIGH_NIBBLES = _U(0x3030303030303030), _U(0x0606060606060606), _U(0xF0F0F0F0F0F0F0F0)
@@ -156,7 +149,7 @@ def _long_fraction(words: Words, at: Ints) -> tuple[Words, Bools]:
     return _U8 + second + third, third < _U8
 
 
-def reals(buffer: Bytes, words: Words, at: Ints) -> tuple[NDArray[np.float64], Bools]:
+def reals(buffer: Bytes, words: Words, at: Ints) -> tuple[Floats, Bools]:
     """Decimal numbers as float64, to within one unit in the last place; exponents are not plain."""
     at, negative = _after_minus(buffer, at)
     count, value = _whole(words, at)
@@ -253,9 +246,7 @@ class _Exporter:
         return schema, array
 
 
-def strings(
-    text: NDArray[np.uint8], words: NDArray[np.uint64], begin: NDArray[np.int64], length: NDArray[np.int64]
-) -> pl.Series:
+def strings(text: NDArray[np.uint8], words: NDArray[np.uint64], begin: Ints, length: Ints) -> pl.Series:
     """Returns the strings that start at `begin` with these lengths, as a String series that points into `text`.
 
     `text` must be valid UTF-8 there; `words` is its view as one uint64 per byte position, readable 12 bytes past the

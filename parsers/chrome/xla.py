@@ -7,26 +7,19 @@ arguments are texts (`cupti_collector.cc` of XLA writes them).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.parsers import categories, schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.categories import NULL_CODE
 from tracetui.parsers.chrome import columns
-from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.chrome.columns import NULL, Columns, Events
 from tracetui.parsers.nesting import LaneClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.chrome.columns import Columns, Events
-    from tracetui.parsers.trace import TraceInfo
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+from tracetui.parsers.trace import TraceInfo
 
 DEVICE_PROCESS = re.compile(r"/device:(GPU|TPU|CUSTOM):(?P<number>\d{1,9})(?!\d)")
 EVENT_LIMIT = 1_000_000

@@ -7,8 +7,10 @@ threads, and what is known of an event its arguments: so the events are put into
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -16,7 +18,7 @@ from msgspec import Struct, field
 from tracetui.parsers import categories
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import columns
-from tracetui.parsers.chrome.columns import NULL, OTHER_KIND, Events
+from tracetui.parsers.chrome.columns import NULL, OTHER_KIND, Columns, Events
 from tracetui.parsers.chrome.frames import build_trace
 from tracetui.parsers.chrome.reader import architecture, trace_info
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
@@ -25,17 +27,10 @@ from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace
-from tracetui.parsers.wire import Damaged, double, fields, signed, text
+from tracetui.parsers.wire import Damaged, Span, double, fields, signed, text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tracetui.parsers.chrome.columns import Columns
-    from tracetui.parsers.wire import Span
-
-    Said = dict[str, str | int | float | None]
-    """What stats say, by their names."""
+Said = dict[str, str | int | float | None]
+"""What stats say, by their names."""
 
 BLOCK = 1 << 22
 TENSORFLOW = "TensorFlow profiler"

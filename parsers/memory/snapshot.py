@@ -12,13 +12,16 @@ The history is a ring buffer whose start is lost, so the curve is anchored at it
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tracetui.parsers import schema
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.categories import decode, encodable, encode
 from tracetui.parsers.errors import Cancelled, TraceError
@@ -29,15 +32,6 @@ from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.schema import MAX_SIZE
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Bools = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
 
 ACTIONS = {
     "alloc": "alloc",

@@ -1,7 +1,5 @@
 """Who made a kernel, and by which algorithm it works, as its name tells: libraries, frameworks, compilers."""
 
-from __future__ import annotations
-
 import re
 
 TORCH = re.compile(r"\b(at|c10|c10d|torch|torchvision)::|^_ZN\w*?(2at6native|3c10)|^triton_[a-z]+_fused_")

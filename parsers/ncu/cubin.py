@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from msgspec import Struct, field
 
 from tracetui.parsers.wire import Damaged, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TABLE = ".debug_line"
 _SECTIONS, _SECTION, _SYMBOL = struct.Struct("<QIHHHHHH"), struct.Struct("<IIQQQQII"), struct.Struct("<IBBHQQ")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
 from tracetui.parsers import schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from tracetui.parsers.ncu.tables import Table
-    from tracetui.parsers.tally import Tally
-
+from tracetui.parsers.ncu.tables import Table
+from tracetui.parsers.tally import Tally
 
 _PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 """Decimal: 32.77 Kbyte are 32,768 bytes."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 from msgspec import Struct, field
@@ -22,14 +23,8 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu import source_page
 from tracetui.parsers.ncu.cubin import lines_of
 from tracetui.parsers.ncu.frames import NVTX_SECTION, RULES, Launches
-from tracetui.parsers.wire import Damaged, double, fields, signed, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from tracetui.parsers.tally import Tally
-    from tracetui.parsers.wire import Span
+from tracetui.parsers.tally import Tally
+from tracetui.parsers.wire import Damaged, Span, double, fields, signed, text
 
 MAGIC = b"NVR\0"
 PAGE = "report"

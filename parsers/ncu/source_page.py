@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec import Struct, field
 
 from tracetui.parsers import schema
-
-if TYPE_CHECKING:
-    from tracetui.parsers.tally import Tally
+from tracetui.parsers.tally import Tally
 
 PAGE = "source"
 PLACE = "source "

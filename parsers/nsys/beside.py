@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec import Struct
@@ -15,12 +16,7 @@ from tracetui.parsers.nsys.dialects import NSYS
 from tracetui.parsers.nsys.scan import TableReader, stretches
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Iterator
-
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import Trace
 
 REPORTS = (".nsys-rep", ".qdrep")
 """Files that were exported into a folder that is gone."""

@@ -8,16 +8,16 @@ numbers per row has -1 for null.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tracetui.parsers.arrays import Bools, Ints
 
-    Array = NDArray[Any]
-    Columns = dict[str, Array]
+Array = NDArray[Any]
+Columns = dict[str, Array]
 
 NULL = int(np.iinfo(np.int64).min)
 _NULL32 = int(np.iinfo(np.int32).min)
@@ -30,15 +30,15 @@ def null_of(dtype: np.dtype[Any]) -> int:
     return int(np.iinfo(dtype).min)
 
 
-def is_null(values: Array) -> NDArray[np.bool_]:
+def is_null(values: Array) -> Bools:
     """Which values are null."""
-    missing: NDArray[np.bool_] = values == null_of(values.dtype)
+    missing: Bools = values == null_of(values.dtype)
     return missing
 
 
-def wide(values: pl.Series) -> NDArray[np.int64]:
+def wide(values: pl.Series) -> Ints:
     """An Int64 column unchanged, with `NULL` for null."""
-    array: NDArray[np.int64] = (values.fill_null(NULL) if values.null_count() else values).to_numpy()
+    array: Ints = (values.fill_null(NULL) if values.null_count() else values).to_numpy()
     return array
 
 

@@ -7,10 +7,10 @@ table of the file, whose name may end in an id of the recording.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -18,13 +18,9 @@ from msgspec import Struct, field, structs
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys import tables
+from tracetui.parsers.nsys.compact import Columns
 from tracetui.parsers.nsys.database import Database, Query, Table, quoted
 from tracetui.parsers.nsys.tables import PLAIN, EventTable, Ids, Shared
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tracetui.parsers.nsys.compact import Columns
 
 Part = dict[str, str]
 """What stands for each placeholder: of a file that holds several recordings, one of them."""

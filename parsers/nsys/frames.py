@@ -8,31 +8,25 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from tracetui.parsers import categories, links, resources, schema
-from tracetui.parsers.nesting import NONE, LaneClock, enclosing, nearest, order
+from tracetui.parsers.arrays import Bools, Ints
+from tracetui.parsers.nesting import NONE, LaneClock, Nesting, enclosing, nearest, order
 from tracetui.parsers.nsys import compact, nccl, tables
-from tracetui.parsers.nsys.compact import NULL, is_null
+from tracetui.parsers.nsys.compact import NULL, Columns, is_null
+from tracetui.parsers.nsys.dialects import Dialect
+from tracetui.parsers.nsys.metadata import Metadata
+from tracetui.parsers.nsys.names import Strings
+from tracetui.parsers.nsys.tables import Shared
 from tracetui.parsers.schema import frame
-from tracetui.parsers.trace import Trace
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.parsers.nesting import Ints, Nesting
-    from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.dialects import Dialect
-    from tracetui.parsers.nsys.metadata import Metadata
-    from tracetui.parsers.nsys.names import Strings
-    from tracetui.parsers.nsys.tables import Shared
-    from tracetui.parsers.tally import Tally
-    from tracetui.parsers.trace import Source, TraceInfo
-
+from tracetui.parsers.tally import Tally
+from tracetui.parsers.trace import Source, Trace, TraceInfo
 
 _PROFILER_STEP = re.compile(r"ProfilerStep#(?P<index>\d{1,18})")
 _LIKELY = "ProfilerStep#"
@@ -365,7 +359,7 @@ def _link(
     launch: NDArray[Any],
     found: pl.DataFrame,
     rows: slice,
-) -> tuple[Ints, NDArray[np.bool_], Ints]:
+) -> tuple[Ints, Bools, Ints]:
     """For some of the device activities: the range around each launch, whether it may overlap others, and the step."""
     # a range holds a launch if it holds the whole call (the rule of nvtx_kern_sum)
     called = np.flatnonzero(launch[rows] >= 0)

@@ -5,24 +5,21 @@ Settings and system properties are selected by name, since the same tables hold 
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys.database import Database, Query
+from tracetui.parsers.nsys.dialects import Dialect
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.nsys.scan import read_carefully
 from tracetui.parsers.nsys.tables import Vocabulary
+from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterator, Mapping
-
-    from tracetui.parsers.nsys.dialects import Dialect
-    from tracetui.parsers.tally import Tally
 
 COPY_KINDS = {
     0: "Unknown", 1: "Host-to-Device", 2: "Device-to-Host", 3: "Host-to-Array", 4: "Array-to-Host",

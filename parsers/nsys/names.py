@@ -16,6 +16,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.parsers import categories
+from tracetui.parsers.arrays import Codes, Ints
 from tracetui.parsers.categories import NULL_CODE
 from tracetui.parsers.nsys.compact import NULL
 from tracetui.parsers.nsys.privacy import shown
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tracetui.parsers.categories import Codes
     from tracetui.parsers.nsys.database import Query
     from tracetui.parsers.nsys.scan import TableReader
     from tracetui.parsers.tally import Tally
@@ -45,8 +45,8 @@ class Labels(Struct, frozen=True):
     """The parts of a column of range texts, by row."""
 
     name: Codes
-    sequence: NDArray[np.int64] | None = None
-    operation: NDArray[np.int64] | None = None
+    sequence: Ints | None = None
+    operation: Ints | None = None
     sizes: Codes | None = None
 
     @property
@@ -120,7 +120,7 @@ UNNAMED = "(unknown)"
 class ById(Struct, frozen=True):
     """Values by the number of their string."""
 
-    ids: NDArray[np.int64]
+    ids: Ints
     """Ascending."""
     values: NDArray[Any]
     missing: Any
@@ -179,7 +179,7 @@ class Strings:
             texts = [call_name(text) for text in texts]
         return ById(np.array(known, np.int64), encode(texts), unknown)
 
-    def labels(self, ids: set[int]) -> tuple[NDArray[np.int64], Labels]:
+    def labels(self, ids: set[int]) -> tuple[Ints, Labels]:
         """Ids, and what the texts of these registered range names say."""
         known = sorted(ids & self._texts.keys())
         texts = pl.Series([self._texts[number] for number in known], dtype=pl.String)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
@@ -18,11 +19,7 @@ from tracetui.parsers import categories, schema
 from tracetui.parsers.names import collectives as words
 from tracetui.parsers.nsys import tables
 from tracetui.parsers.nsys.database import Database, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.parsers.tally import Tally
+from tracetui.parsers.tally import Tally
 
 EVENTS, ENTRIES = "NVTX_EVENTS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 COMMUNICATOR, MESSAGE, PEER, RANKS = "NCCL communicator ID", "Message size [bytes]", "Peer rank", "No. of ranks"

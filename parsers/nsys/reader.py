@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,10 +17,12 @@ from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import metadata, names, nccl, tables
-from tracetui.parsers.nsys.compact import Store
+from tracetui.parsers.nsys.compact import Columns, Store
 from tracetui.parsers.nsys.database import Database, Query, open_database
 from tracetui.parsers.nsys.dialects import NSYS, Dialect, dialect_of
 from tracetui.parsers.nsys.frames import COUNTED, Events, build_trace
+from tracetui.parsers.nsys.metadata import Metadata
+from tracetui.parsers.nsys.names import Strings
 from tracetui.parsers.nsys.privacy import shown
 from tracetui.parsers.nsys.scan import TableReader, stretches
 from tracetui.parsers.nsys.tables import EventTable, Shared
@@ -27,15 +31,6 @@ from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-    from typing import Any
-
-    from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.metadata import Metadata
-    from tracetui.parsers.nsys.names import Strings
 
 LARGEST_TEMPORARY = 4 << 20
 """Larger blocks are columns of the whole file, whose memory must return to the system when they are freed."""

@@ -9,8 +9,10 @@ import csv
 import io
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -27,13 +29,7 @@ from tracetui.parsers.nsys.tables import PUSH_POP
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.tool_registry import BY_KIND, siblings
-from tracetui.parsers.trace import Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tracetui.parsers.trace import DeviceInfo
+from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
 
 BLOCK = 1 << 22
 _ROWS = 1 << 15

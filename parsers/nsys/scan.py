@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from tracetui.parsers.nsys.database import PRAGMAS, TEXT, Database, Query, Table, numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.parsers.tally import Tally
+from tracetui.parsers.tally import Tally
 
 BATCH = 1 << 14
 INT64 = range(-(2**63), 2**63)

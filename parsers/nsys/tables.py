@@ -6,25 +6,21 @@ them; whatever a file lacks is null.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.nsys.compact import Numbering, narrow, triple, wide
+from tracetui.parsers.arrays import Codes
+from tracetui.parsers.nsys.compact import Columns, Numbering, narrow, triple, wide
 from tracetui.parsers.nsys.database import Query, Table
 from tracetui.parsers.nsys.names import labels
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Mapping
-
-    from tracetui.parsers.categories import Codes
-    from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.tally import Tally
+from tracetui.parsers.tally import Tally
 
 UNSIGNED_NONE = 0xFFFFFFFF
 """-1 as nsys writes it into some columns of ids."""

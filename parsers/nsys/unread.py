@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys.database import Database, Table, numbers, quoted
+from tracetui.parsers.nsys.metadata import SmallTables
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.nsys.tables import PID_BITS, PID_MASK
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tracetui.parsers.nsys.metadata import SmallTables
-    from tracetui.parsers.tally import Tally
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.tally import Tally
+from tracetui.parsers.trace import Trace
 
 TIMES = frozenset({"start", "timestamp"})
 """A table with a column of one of these names holds events."""

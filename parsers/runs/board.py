@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -14,10 +15,6 @@ from tracetui.parsers.tally import Tally
 from tracetui.parsers.tegrastats.lines import MHZ
 from tracetui.parsers.tegrastats.reader import CLOCK, GPU_POWER, INPUTS, LOAD, trace_of
 from tracetui.parsers.trace import Source, Trace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 ZONE_NS = 900_000_000_000
 """Time zones differ by quarters of an hour."""

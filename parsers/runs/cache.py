@@ -9,7 +9,8 @@ import hashlib
 import json
 import zlib
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
@@ -19,9 +20,6 @@ from tracetui.parsers import schema
 from tracetui.parsers.runs import entries
 from tracetui.parsers.runs.side_files import opened, read_text
 from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Replays, Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PARSER_VERSION = 36
 """Raise this whenever a reader gives another result for the same file."""

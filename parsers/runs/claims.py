@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from msgspec.structs import replace
@@ -11,11 +12,7 @@ from msgspec.structs import replace
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.runs.manifest import Measurement, Rank, RunManifest, Workload
 from tracetui.parsers.runs.run import LIGHT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import Trace
 
 STEPS_PERCENT, STEP_NS = 2.0, 1_000_000
 """By which the mean of the profiled steps may differ from that of the recorded ones: a range is not synchronised (46

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -15,13 +16,8 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import has_table, is_source_page, other_page
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.runs.run import Run
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, siblings, tool_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tracetui.parsers.runs.run import Run
 
 PEEK_BYTES = 1 << 18
 MAX_DEPTH = 4

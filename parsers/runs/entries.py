@@ -13,13 +13,10 @@ import os
 import re
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""

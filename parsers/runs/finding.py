@@ -6,11 +6,11 @@ import filecmp
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,15 +18,10 @@ from msgspec.structs import replace
 from tracetui.parsers.errors import TraceError, no_such
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace, mentions
+from tracetui.parsers.runs.manifest import RunManifest
 from tracetui.parsers.runs.run import CAPTURE as CAPTURE_PASS
 from tracetui.parsers.runs.run import LIGHT, RICH
 from tracetui.parsers.tool_registry import BY_KIND, EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from tracetui.parsers.runs.manifest import RunManifest
-
 
 _ENDS = 256
 """Bytes at both ends of files of one size that are compared before all of them."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -24,18 +25,11 @@ from tracetui.parsers.runs import claims, comments, proofs
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trace
 from tracetui.parsers.runs.entries import state_of
-from tracetui.parsers.runs.finding import UNFINISHED, find, light_beside, main_file, unfinished
+from tracetui.parsers.runs.finding import UNFINISHED, Found, find, light_beside, main_file, unfinished
+from tracetui.parsers.runs.manifest import RunManifest
 from tracetui.parsers.runs.run import LIGHT, RICH, LightPass, RankFile, Run
 from tracetui.parsers.tool_registry import BY_KIND, KINDS, REPORT, function, tool_of
 from tracetui.parsers.trace import Note, Trace
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tracetui.parsers.runs.finding import Found
-    from tracetui.parsers.runs.manifest import RunManifest
-
 
 VARIABLE = "TRACETUI_MAX_MEMORY"
 """How many bytes the program may take to read a recording; without it, what the machine has free."""

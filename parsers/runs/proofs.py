@@ -6,16 +6,14 @@ batch compares.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
 
 from tracetui.parsers.runs.json_records import Number, Whole, members, record
 from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.tally import Tally
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = "tracetui.proofs/1"
 FILE = "proofs.json"

@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msgspec import Struct
 
 from tracetui.parsers.runs.json_records import Number, Whole, members, record
 from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.tally import Tally
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import Trace
 
 SCHEMA = "tracetui.samples/1"
 FILE = "samples.json"

@@ -7,18 +7,14 @@ verdict and all gains are; a share of any other says which.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import program
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.analysis.selection import Selection, in_steps
-
-if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
 
 STEP = "the step"
 

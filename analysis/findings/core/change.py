@@ -6,23 +6,20 @@ with another value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from tracetui.analysis.base import names
+from tracetui.analysis.dependencies.costs import Costs
 from tracetui.analysis.dependencies.model import faster_work
 from tracetui.analysis.findings.core import program
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.declared.changes import MORE_SAMPLES, Change
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.analysis.dependencies.costs import Costs
-    from tracetui.analysis.findings.core.facts import Facts
 
 EVERYWHERE = frozenset({"dtype", "train", "optimizer", "compile", "cuda_graphs", "workers", "batch"})
 """Options that every model takes; a run.json of an earlier version lacks the newer ones."""

@@ -12,11 +12,12 @@ from msgspec import Struct
 from tracetui.analysis.findings.declared.needs import NEEDS, NO_SHAPES, NOT_OF_TORCH
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, in_steps, select
+from tracetui.parsers.arrays import Ints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.base.intervals import Intervals
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.comparable import Comparable
     from tracetui.analysis.compare.diff import Diff

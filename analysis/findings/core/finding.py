@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from tracetui.parsers.arrays import Ints
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracetui.analysis.attribution.place import Place
-    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.base.intervals import Intervals
     from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.change import Given

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import names
+from tracetui.parsers import Trace
 from tracetui.parsers.names import kernel_makers
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from tracetui.parsers import Trace
 
 Framework = Literal["pytorch", "jax", "native", "unknown"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -11,22 +11,15 @@ from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base import intervals
+from tracetui.analysis.base.intervals import Intervals
+from tracetui.analysis.dependencies.costs import Costs
 from tracetui.analysis.dependencies.model import FITS, Model, Saved, faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Severity, Turn
 from tracetui.analysis.gpu.activities import activities
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.costs import Costs
-    from tracetui.analysis.findings.core.facts import Facts
-
-    Bools = NDArray[np.bool_]
 
 CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
 """Shares of the step from which the time at stake makes a finding critical, or a warning."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.dependencies.model import partly, without_calls
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.analysis.dependencies.costs import Costs
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Finding, Turn
+from tracetui.analysis.dependencies.costs import Costs
+from tracetui.analysis.dependencies.model import Model, partly, without_calls
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding, Turn
 
 
 def in_turns(facts: Facts, found: Sequence[Finding]) -> list[float | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,20 +10,17 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import lanes_of
 from tracetui.analysis.attribution.place import Place, grouped, innermost_units, launching_rows, own_frames
 from tracetui.analysis.base import intervals
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept, latest
+from tracetui.analysis.dependencies.host_path import HostPath, without_gpu
 from tracetui.analysis.dependencies.host_path import host_path as path_of
-from tracetui.analysis.dependencies.host_path import without_gpu
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.host_lines import line_times, longest_line, workers_line
 from tracetui.analysis.sampled_calls import located
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.host_path import HostPath
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Finding
-    from tracetui.parsers import Trace
-
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Ints
 
 RECORDING_WEIGHS = 2.0
 """Times of the host that differ by less than this factor may differ by recording's weight alone."""

@@ -1,7 +1,5 @@
 """Rules on how the framework does the work of a step on the GPU."""
 
-from __future__ import annotations
-
 from tracetui.analysis.findings.declared import changes
 from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 

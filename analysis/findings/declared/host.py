@@ -1,7 +1,5 @@
 """Rules on the system: what the GPU waits for on the host."""
 
-from __future__ import annotations
-
 from tracetui.analysis.findings.declared import changes
 from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 

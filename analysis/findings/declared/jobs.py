@@ -1,7 +1,5 @@
 """Rules on the ranks of a job."""
 
-from __future__ import annotations
-
 from tracetui.analysis.findings.declared.rule import Rule, chosen
 
 S20 = Rule(

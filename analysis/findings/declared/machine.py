@@ -1,7 +1,5 @@
 """Rules on the machine's state during the run."""
 
-from __future__ import annotations
-
 from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 T1 = Rule(

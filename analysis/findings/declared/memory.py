@@ -1,7 +1,5 @@
 """Rules on the GPU's memory."""
 
-from __future__ import annotations
-
 from tracetui.analysis.findings.declared import changes
 from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 

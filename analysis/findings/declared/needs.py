@@ -1,7 +1,5 @@
 """What rules on runs may need, by name, in words that say how to record it."""
 
-from __future__ import annotations
-
 NEEDS = {
     "timeline": "a recording with a time line: a Chrome trace or an nsys export",
     "steps": "steps: call profiler.step(), or put an NVTX range around each",

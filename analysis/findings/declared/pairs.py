@@ -1,7 +1,5 @@
 """Rules on two runs, and on runs that differ in options."""
 
-from __future__ import annotations
-
 from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 D1 = Rule(

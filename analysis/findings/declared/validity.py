@@ -1,7 +1,5 @@
 """Rules on the measurement: is the recording complete, did it run what was asked for, at full speed?"""
 
-from __future__ import annotations
-
 from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 V9 = Rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,17 +15,14 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import forwards, own_frames
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F22
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import nearest
 
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
-
-    Shapes = list[list[int]]
+Shapes = list[list[int]]
 
 SDPA = "aten::scaled_dot_product_attention"
 KEYS, MASK = 1, 3

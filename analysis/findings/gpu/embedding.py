@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,16 +13,12 @@ from msgspec.structs import replace
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F23
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.attention import inputs_of, launched_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.findings.core.facts import Facts
 
 Shape = tuple[int, ...]
 EMBEDDINGS, GRADIENT = ("aten::embedding", "aten::embedding_bag"), "torch::autograd::AccumulateGrad"

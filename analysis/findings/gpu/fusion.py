@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,12 +12,14 @@ from tracetui.analysis.attribution.calltree import numbered_by, stable_order
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.gpu import F4, F6, F7, F11, F20
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.kernel_facts import attained
 from tracetui.analysis.findings.gpu.kernel_kinds import Attention, Part
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_makers import (
     BATCH_NORM,
@@ -31,11 +32,6 @@ from tracetui.parsers.names.kernel_makers import (
     TRAINS,
 )
 from tracetui.parsers.names.kernel_names import fp32_matrix_work
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
 
 
 @looks_for(F4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,15 +15,13 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.model import LAUNCHING_NS
 from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F21
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.kernel_kinds import Part
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Facts
+from tracetui.parsers.arrays import Ints
 
 CAT = "aten::cat"
 

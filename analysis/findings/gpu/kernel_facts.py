@@ -5,26 +5,22 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.findings.core import gain, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Query
-from tracetui.analysis.gpu.occupancy import Occupancy, occupancy, waves
+from tracetui.analysis.findings.core.gain import Gain
+from tracetui.analysis.findings.declared.rule import Limits
+from tracetui.analysis.gpu.occupancy import Occupancy, SmLimits, occupancy, waves
 from tracetui.analysis.roofline.peaks import known_device, sm_limits
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Gain
-    from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.analysis.gpu.occupancy import SmLimits
 
 MOST = 3
 """How many kernels a rule names at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,17 +18,14 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Query
 from tracetui.analysis.matching.join import conventions_of
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_makers import BACKWARD, LOG_SOFTMAX
 from tracetui.parsers.names.kernel_types import CAST
 from tracetui.parsers.nesting import LaneClock, nearest
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
 
 _TYPES = re.compile(r'^\["([^"]*)", *"([^"]*)"')
 OPTIMIZER = re.compile(

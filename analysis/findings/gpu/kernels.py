@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,13 +11,15 @@ from msgspec.structs import replace
 
 from tracetui.analysis.counters.counters import BOUND_WORDS
 from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.kernels import K1, K2, K3, K4, K5, K6, K12, K13, K14, K18
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.kernel_facts import (
     MOST,
     STREAMING,
+    Shape,
     attained,
     bounds,
     large,
@@ -32,16 +34,8 @@ from tracetui.analysis.findings.gpu.kernel_facts import (
 )
 from tracetui.analysis.gpu.occupancy import tail_loss
 from tracetui.analysis.roofline.shapes import ONCE
+from tracetui.parsers.arrays import Floats
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.findings.core.facts import Facts, Pair
-    from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.analysis.findings.gpu.kernel_facts import Shape
 
 _BY_BOUND = {
     "compute": "It computes near what the GPU can: fewer operations, a lower precision or tensor cores help, code does"
@@ -431,7 +425,7 @@ def amdahl(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
-def _spread(factors: NDArray[np.float64]) -> tuple[float, float]:
+def _spread(factors: Floats) -> tuple[float, float]:
     """The median, and the interquartile range in percent of it."""
     low, median, high = (float(value) for value in np.quantile(factors, (0.25, 0.5, 0.75)))
     return median, 100 * (high - low) / median if median else float("inf")

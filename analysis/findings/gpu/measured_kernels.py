@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.counters.counters import launch_counters
 from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.core.gain import unclaimed
 from tracetui.analysis.findings.declared.kernels import K7, K8, K9, K11, K15
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu.kernel_facts import MOST, bounds, large, share_of, short, stake, stake_if
 from tracetui.analysis.matching.join import joined
+from tracetui.parsers import Trace
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.parsers import Trace
 
 
 def counted(facts: Facts, metrics: Mapping[str, tuple[str, ...]], said_by: str = "") -> pl.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,16 +12,13 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S16
 from tracetui.analysis.findings.declared.memory import G1, G5
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.roofline.peaks import known_device
 from tracetui.analysis.selection import in_steps
-
-if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
 
 _CAPACITY = "the GPU's memory size: torch.profiler, nsys and run.json say it"
 _FILL = 0.9

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -18,24 +18,18 @@ from tracetui.analysis.attribution.place import PART, around, own_frames
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, words
-from tracetui.analysis.findings.core.finding import Evidence, Query
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.gain import Gain
 from tracetui.analysis.findings.declared.gpu import F24, F25
 from tracetui.analysis.findings.declared.host import S34, S35, S37, S38
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.attention import inputs_of
 from tracetui.analysis.selection import step_at
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Finding
-    from tracetui.analysis.findings.core.gain import Bools, Gain
-    from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.parsers.runs.manifest import Spare, Unchanged
+from tracetui.parsers.runs.manifest import Spare, Unchanged
 
 MOSTLY = 0.5
 """Of a place's operators, so many must be found in a step of the recording."""

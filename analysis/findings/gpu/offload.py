@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -11,22 +11,19 @@ from tracetui.analysis.attribution.calltree import NONE, parents_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import own_frames
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.dependencies.costs import Costs
 from tracetui.analysis.dependencies.model import faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import basis, gain, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S31
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.memops import operation_name
+from tracetui.parsers.arrays import Bools
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.base.intervals import Intervals
-    from tracetui.analysis.dependencies.costs import Costs
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
 BETWEEN = ("[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]")
 """Copies between host and GPU, as `memops.operation_name` calls them."""
 LOADER = "enumerate(DataLoader)"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
@@ -11,25 +12,20 @@ from msgspec.structs import replace
 
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.gpu import F1, F2, F3, F12
 from tracetui.analysis.findings.declared.kernels import K10, K16, K19
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.attention import inputs_of
 from tracetui.analysis.findings.gpu.kernel_facts import attained, large, share_of, short, stake
 from tracetui.analysis.findings.gpu.kernel_kinds import Part
 from tracetui.analysis.roofline import peaks
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN, bytes_at_a_time, operand_type
 from tracetui.parsers.trace import DeviceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
 
 
 class Ratio(Struct, frozen=True):

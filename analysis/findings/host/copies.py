@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
 from tracetui.analysis.base import api_names, intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.remembered import kept
+from tracetui.analysis.collectives import Link
 from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S8, S10, S27
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
@@ -19,14 +22,8 @@ from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.roofline.peaks import host_link_of
 from tracetui.analysis.sampled_calls import located, told
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.collectives import Link
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.selection import Selection
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Ints
 
 HTOD, DTOH = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.place import call_name
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.dependencies.costs import Costs, as_recorded
 from tracetui.analysis.dependencies.critical_path import critical_path
 from tracetui.analysis.dependencies.host_layers import loading_time
 from tracetui.analysis.dependencies.model import LAUNCHING_NS, Model, without_copies
 from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.gain import Gain
 from tracetui.analysis.findings.declared.host import S2, S13, S19
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.host.copies import DTOH
@@ -24,13 +27,7 @@ from tracetui.analysis.findings.host.synchronisation import waits
 from tracetui.analysis.findings.host.threads import WAITS
 from tracetui.analysis.host_lines import longest_line
 from tracetui.analysis.memops import operation_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Intervals
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Gain
+from tracetui.parsers.arrays import Bools
 
 MOST_CALLS = 4
 """How many host calls a finding names."""
@@ -41,7 +38,7 @@ MOST_WAITS = 2
 _CAPTURE = r"StreamBeginCapture"
 
 
-def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[np.bool_]:
+def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> Bools:
     """The calls on the way from one launch to the next, for ways of up to `LAUNCHING_NS` or for longer ones.
 
     Waits for data do not count.
@@ -50,7 +47,7 @@ def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[n
     way = np.cumsum(np.append(False, launches[:-1]))  # a way ends with its launch
     lasting = np.bincount(way, weights=costs.stretch + costs.call)[way]
     loads = intervals.covered(loading_time(model.sel.trace), calls.start - calls.stretch, calls.start) > 0
-    chosen: NDArray[np.bool_] = ((lasting <= LAUNCHING_NS) == close) & ~loads
+    chosen: Bools = ((lasting <= LAUNCHING_NS) == close) & ~loads
     return chosen
 
 
@@ -96,11 +93,11 @@ def without_host(facts: Facts, *, launching: bool) -> Gain | None:
     return gain.of_change(model, without, " without it", host, None if launching else with_copies)
 
 
-def _copied_for_host(model: Model, ways: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _copied_for_host(model: Model, ways: Bools) -> Bools:
     """Marks the copies to the host that its other work follows: without that work nothing would need them."""
     call, device = model.graph.work.call, model.sel.trace.device
     to_host = names.matching(device["name"].gather(model.graph.work.row), lambda name: operation_name(name) == DTOH)
-    marked: NDArray[np.bool_] = to_host & (call >= 0) & np.append(ways, False)[call + 1]
+    marked: Bools = to_host & (call >= 0) & np.append(ways, False)[call + 1]
     return marked
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace as with_fields
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,8 +18,11 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import around
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.dependencies.costs import Costs
 from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.gain import Gain
 from tracetui.analysis.findings.declared.host import S32
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.step_kinds import COLLECTION
@@ -26,14 +30,7 @@ from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.names.people import without_home
 from tracetui.parsers.nesting import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tracetui.analysis.dependencies.costs import Costs
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Gain
-    from tracetui.parsers.runs.manifest import RunManifest
+from tracetui.parsers.runs.manifest import RunManifest
 
 Ask = "Callable[[RunManifest], bool | None]"
 MOST_PLACES = 4

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tracetui.analysis.findings.core import gain, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Severity
 from tracetui.analysis.findings.core.where import workers
 from tracetui.analysis.findings.declared.host import S28
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.sampled_steps import HALF
 from tracetui.analysis.gpu.step_kinds import COLLECTION, HELD, Kind, StepKinds, page_kinds
-
-if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
 
 LOADER = "DataLoader"
 _UNNAMED = ("Record one of the long steps", "It shows what they do: tracetui profile --steps {}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -16,9 +16,12 @@ from tracetui.analysis.attribution.calltree import NONE, numbered_by, parents_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import FRAME, PART, Place, call_name, forwards, grouped, own_frames
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.own_code import COMPILED
+from tracetui.analysis.dependencies.model import Model
 from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
 from tracetui.analysis.findings.declared.host import S29, S30, S39
@@ -26,18 +29,9 @@ from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.host.threads import WAITS
 from tracetui.analysis.sampled_calls import located
 from tracetui.analysis.selection import step_at
+from tracetui.parsers.arrays import Bools, Floats, Ints
 from tracetui.parsers.nesting import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.parsers.runs.samples import Frame
+from tracetui.parsers.runs.samples import Frame
 
 LEASTPART = 0.01
 """Calls that take less than this part of the step are not named."""
@@ -389,7 +383,7 @@ def _spare_parts(facts: Facts) -> dict[str, tuple[float, float, float]]:
     rows, above = rows[function[above]], above[function[above]]
     duration = host["duration"].fill_null(0).to_numpy()
 
-    def inside(what: Bools) -> NDArray[np.float64]:
+    def inside(what: Bools) -> Floats:
         chosen = what[rows]
         return np.bincount(above[chosen], duration[rows[chosen]], host.height).astype(np.float64)
 

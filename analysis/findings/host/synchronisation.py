@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,23 +12,22 @@ from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.projection import enclosing, walk
 from tracetui.analysis.base import api_names, intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.costs import WAIT_NS
+from tracetui.analysis.dependencies.model import Model
 from tracetui.analysis.dependencies.waits import waits_by_name
 from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S7
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.host.copies import DTOH, copies, pageable_waits
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.steps import step_slots
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.nesting import LaneClock, nearest
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.findings.core.facts import Facts
 
 ASKS = frozenset(
     {"aten::item", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique2", "aten::equal",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,18 +11,23 @@ from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT, Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import (
+    HEADLINE,
+    NO_ACT,
+    Abstention,
+    Evidence,
+    Finding,
+    Query,
+    Severity,
+    evidence,
+)
 from tracetui.analysis.findings.core.where import workers
 from tracetui.analysis.findings.declared.host import S1, S5, S6, S12, S18
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.steps import step_slots
+from tracetui.parsers.arrays import Bools
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Severity
-    from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.findings.declared.rule import Limits
 
 
 @looks_for(S1)

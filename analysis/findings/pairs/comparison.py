@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.compare.compared_passes import CLEAN, RECORDED
 from tracetui.analysis.compare.diff import PART_WORDS
 from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.facts import Pair
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.declared.pairs import D1, D2, D3, D5, D11, D12
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.kernels import kernel_rows
+from tracetui.analysis.selection import Selection
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import key
-
-if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Pair
-    from tracetui.analysis.selection import Selection
 
 KEYS = ["operator", "shapes", "types"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING
 
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -22,10 +22,7 @@ from tracetui.analysis.sweeps.compare import (
 )
 from tracetui.analysis.sweeps.model import SIZES, Point, Sweep, shown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Findings = Iterator[Finding] | Abstention
+Findings = Iterator[Finding] | Abstention
 
 INVALID = "the sweep's batches are wrong (D9): its points say nothing about size"
 

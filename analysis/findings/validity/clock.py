@@ -24,10 +24,9 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V19, V22, V23
+from tracetui.parsers.arrays import Ints
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.parsers import Trace
 
@@ -144,7 +143,7 @@ def offsets(trace: Trace) -> list[Seen]:
     return [Seen(_shortest(delay), _behind(waits), _ahead(waits))]
 
 
-def _shortest(delays: NDArray[np.int64]) -> float | None:
+def _shortest(delays: Ints) -> float | None:
     return float(delays.min()) if delays.size >= LEAST_STARTS else None
 
 
@@ -164,7 +163,7 @@ def _ahead(waits: pl.DataFrame) -> float | None:
     return None if slack is None else float(slack)  # type: ignore[arg-type]
 
 
-def _starts(work: pl.DataFrame, called: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _starts(work: pl.DataFrame, called: Ints) -> tuple[Ints, Ints]:
     """When work was launched that the GPU began after a gap, and how long after its launch it began."""
     before = pl.col("end").cum_max().shift(1)
     alone = work["device"].n_unique() == 1
@@ -223,7 +222,7 @@ WHOLE = 0.99
 """The share of durations that are multiples of the unit; an event or two may have been repaired."""
 
 
-def unit_of(durations: NDArray[np.int64]) -> tuple[int, str] | None:
+def unit_of(durations: Ints) -> tuple[int, str] | None:
     """The coarsest unit that the durations are multiples of, ns, with its name; None for a fine clock."""
     known = durations[durations > 0]
     whole = known[known % UNITS[-1][0] == 0]  # every unit is a multiple of the finest

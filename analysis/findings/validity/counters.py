@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.counters.metrics import stopped_at
 from tracetui.analysis.findings.core import program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V4, V5, V27, V28
 from tracetui.analysis.roofline.counters import matrix_time
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
-
-if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
 
 ONLY_MOVES = frozenset({"copy", "memcpy", "memset", "fill"})
 """Categories of kernels that compute nothing."""

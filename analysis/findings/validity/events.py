@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,22 +11,19 @@ from tracetui.analysis.attribution.calltree import lane_order, numbered_by, row_
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16, V17, V20, V21, V32
 from tracetui.analysis.findings.validity.clock import IN_US, not_in_us
 from tracetui.analysis.findings.validity.lost import FEWER_EVENTS, lost_stretch
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.parsers import Trace
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.nesting import LaneClock
 from tracetui.parsers.tally import CUT_SHORT
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.parsers import Trace
-    from tracetui.parsers.trace import Note
+from tracetui.parsers.trace import Note
 
 CUDA = 1
 """Torch's number for CUDA devices (c10::DeviceType)."""

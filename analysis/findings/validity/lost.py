@@ -10,11 +10,11 @@ import polars as pl
 
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.parsers.arrays import Ints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.parsers import Trace
 

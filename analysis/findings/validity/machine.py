@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, evidence
 from tracetui.analysis.findings.declared.machine import T1, T2, T3, T4, T5
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.served import phases
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.roofline.peaks import counters_raised, hottest, own_gpus, raised_alarms, slowed_share
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.runs.board import BUSY_PERCENT
-
-if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.parsers.runs.manifest import Device, GpuState, PowerState, RunManifest
+from tracetui.parsers.runs.manifest import Device, GpuState, PowerState, RunManifest
 
 MHZ = 1e6
 ORIN_EMC_HZ = 3_199_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -19,18 +19,14 @@ from tracetui.analysis.captures.observed_batch import (
     samples_copied,
 )
 from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18, V24, V25, V31
 from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.matching.one_program import COMMON_PERCENT, apart
+from tracetui.parsers import Trace
 from tracetui.parsers.tool_registry import BY_KIND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.findings.core.facts import Facts, Pair
-    from tracetui.parsers import Trace
 
 FLOAT_BYTES = 4
 REFERENCE_CODE = r"\b(selective_scan|causal_conv1d|mamba_inner|layer_norm|rms_norm)_(ref|reference)$"

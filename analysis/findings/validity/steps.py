@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import statistics
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -18,19 +17,17 @@ from tracetui.analysis.captures.roles import Phase, named_phases, phase_of
 from tracetui.analysis.captures.step_ranges import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.basis import is_verdicts
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V2, V3, V6, V7, V13, V29
 from tracetui.analysis.gpu.step_kinds import grouped, recorded_kinds, told_kinds
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection
+from tracetui.analysis.selection import Selection
+from tracetui.parsers.arrays import Bools
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.range_roles import MADE_BY_TORCH
-
-if TYPE_CHECKING:
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.selection import Selection
 
 MODULE_LOADS = re.compile("LibraryLoad|ModuleLoad", re.IGNORECASE)
 T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.graph import longest_delay
-from tracetui.analysis.dependencies.limit import LAYERS, UNLAUNCHED, launches_alone, lost_wait, missed
+from tracetui.analysis.dependencies.limit import LAYERS, UNLAUNCHED, Why, launches_alone, lost_wait, missed
+from tracetui.analysis.dependencies.model import Model
 from tracetui.analysis.findings.core import program, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, evidence
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V26
 from tracetui.analysis.findings.validity.events import ends_early
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.analysis.dependencies.limit import Why
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
 
 _TITLE = "CPU or GPU can't be told"
 _NOT_ITS_FAULT: dict[Why, str] = {

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.ranks.files.reading import USUALLY_COMPRESSED, job_folder, tasks_of
-from tracetui.analysis.ranks.files.store import SUFFIX, asking, mark_in
-from tracetui.analysis.ranks.files.worker import Task  # noqa: TC001  msgspec reads it
+from tracetui.analysis.ranks.files.store import SUFFIX, Store, asking, mark_in
+from tracetui.analysis.ranks.files.worker import Task
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.detect import MAX_DEPTH, PEEK_BYTES
 from tracetui.parsers.runs.manifest import FILE
 from tracetui.parsers.runs.opening import find_ranks
 from tracetui.parsers.written import scratch
-
-if TYPE_CHECKING:
-    from tracetui.analysis.ranks.files.store import Store
 
 NAME = "listing.tracetui"
 """The file of a listing among the summaries of parts."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -23,21 +23,16 @@ from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.ranks.files.store import IN_BLOCK, Store, Stored, mark_of, unpacked
 from tracetui.analysis.ranks.files.worker import Outcome, Task, attempt, joined, prepare, worded, work
+from tracetui.analysis.ranks.summary import RankSummary
 from tracetui.parsers.errors import TraceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.parsers.runs.run import RankFile
-
+from tracetui.parsers.runs.run import RankFile
 
 T = TypeVar("T")
 IN_HAND = 64

@@ -1,11 +1,9 @@
 """What Nsight Compute measured: per launch, per kernel, per metric, its advice; and the roofline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tracetui.analysis.tables.kernels import SHORT_NAME
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 FILE = Field("file", "File", width=8, priority=2, flex=True, about="report it is from")
 MEASURED_FIELDS = (
@@ -280,8 +278,7 @@ SOURCE_LINES = Table(
         Field("surplus_percent", "Surpl%", "percent", width=6, priority=1, null=True,
               about="share of the sectors that accesses of neighbouring addresses would not need"),
     ),
-    data=("kernel", "place", "source", "samples", "percent", "stall", "stall_percent", "instructions",
-          "sectors_per_request", "surplus_percent"),
+    data=EVERY,
     reports=("percent", "stall", "stall_percent", "sectors_per_request", "surplus_percent", "place", "source"),
     base="% of the kernel's samples",
 )  # fmt: skip

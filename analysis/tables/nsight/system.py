@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import EVERY, Field, Table
 
 _PROCESS = Field("process", "PID", "count", width=7, priority=4, null=True, type="whole",
                  about="the system's number of the process")  # fmt: skip
@@ -119,9 +119,7 @@ GPU_SAMPLES = Table(
               about="every sampled metric: `metric`, `unit`, its `mean` or null, and for all of the time its `curve`: "
                     "the means of 120 equal parts"),
     ),
-    data=("device", "kernel", "calls", "total_ns", "samples", "sm_active_percent", "sm_issue_percent", "tensor_percent",
-          "warps_percent", "dram_read_percent", "dram_write_percent", "pcie_rx_percent", "pcie_tx_percent",
-          "nvlink_rx_percent", "nvlink_tx_percent", "clock_mhz", "metrics"),
+    data=EVERY,
     reports=("device", "total_ns", "sm_active_percent", "sm_issue_percent", "tensor_percent", "dram_read_percent",
              "dram_write_percent", "kernel"),
     base="means over the samples",

@@ -7,20 +7,26 @@ types. A tool of one's own after `--` is completed as the shell completes it els
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
+from argparse import Action, ArgumentParser
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tracetui.app.cli.command import COMMANDS, GROUP, HIDDEN, build_parser, declared, fill, members, module_of, option
+from tracetui.app.cli.command import (
+    COMMANDS,
+    GROUP,
+    HIDDEN,
+    Argument,
+    Values,
+    build_parser,
+    declared,
+    fill,
+    members,
+    module_of,
+    option,
+)
 from tracetui.app.cli.options import Bare
 from tracetui.app.cli.values import input_path, path_or_url
 from tracetui.app.text.exit_codes import DONE
-
-if TYPE_CHECKING:
-    from argparse import Action
-
-    from tracetui.app.cli.command import Argument, Values
 
 
 @dataclass(kw_only=True)

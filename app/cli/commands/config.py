@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tracetui.analysis.findings.config import find, user_file
 from tracetui.analysis.tables.kernels import KERNELS, MEASURED
 from tracetui.analysis.tables.registry import TABLES
+from tracetui.analysis.tables.table import Field
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.settings import schema, state
+from tracetui.app.settings.schema import Option, Settings
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable, to_ascii
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.settings.schema import Option, Settings
 
 Shown = TypeVar("Shown")
 """What one of the options asks to see."""

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.app import tabs
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.commands.diff import print_diff
 from tracetui.app.cli.commands.ranks import is_folder_of_summaries
 from tracetui.app.cli.commands.report import print_report
-from tracetui.app.cli.options import SAMPLES, Common, Covered, Looks, Recordings, check_there, sample_path, warn
+from tracetui.app.cli.options import (
+    SAMPLES,
+    Common,
+    Covered,
+    Looks,
+    Recordings,
+    Request,
+    check_there,
+    sample_path,
+    warn,
+)
 from tracetui.app.cli.values import input_path
+from tracetui.app.settings.schema import Settings
 from tracetui.app.terminal.choice import DRIVERS
 from tracetui.app.text.exit_codes import DONE, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tracetui.app.cli.options import Request
-    from tracetui.app.settings.schema import Settings
 
 
 @dataclass(kw_only=True)

@@ -8,10 +8,11 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.cli import headless
@@ -22,14 +23,10 @@ from tracetui.app.cli.values import number_of_seconds, positive_number, seconds_
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.process import Outcome, Tick
 from tracetui.collectors.request import TOOLS, Axis, Point, ProfileError, ProfileRequest, points, write_index
 from tracetui.models.options import ATTENTION, CACHES, COMPILE_MODES, DTYPES, OPTIMIZERS, PARALLEL
 from tracetui.parsers.errors import instead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tracetui.collectors.process import Outcome, Tick
 
 LITTLE_MEMORY = 12 << 30
 """Machines with less may not survive a trace with stacks."""

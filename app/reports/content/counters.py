@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
 from tracetui.analysis.counters.compared import ALL, COMMON
 from tracetui.analysis.counters.metrics import METRICS
+from tracetui.analysis.report.model import CountedMetric, CountersCompared, Run, Trace
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.nsight.counters import COUNTERS, NCU_RULES, OCCUPANCY
+from tracetui.analysis.tables.table import Field
 from tracetui.app.reports.content.side_by_side import letter, lettered, most_across
 from tracetui.app.reports.counter_text import caution_text, change_text, gaps_text, value_text
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.parts import Block, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.report.model import CountedMetric, CountersCompared, Run, Trace
-    from tracetui.analysis.tables.table import Field
 
 RULES_SHOWN = 5
 BY_KERNEL = (

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.api_names import READS_A_VALUE
 from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT
+from tracetui.analysis.report.model import FindingRow, Judged, Run, Trace
+from tracetui.analysis.report.sweep import SweepReport
 from tracetui.analysis.tables.nsight.counters import NCU_RULES
 from tracetui.analysis.tables.program import OPERATORS
 from tracetui.analysis.tables.runs import GPUS
 from tracetui.app.reports.content import captures, counters, sections, sweep
 from tracetui.app.reports.content.run import facts_of, join_sentences
 from tracetui.app.reports.finding_words import gain, headline, titled, whole_of
+from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Block, FindingList, Part, Sentences, Title, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from tracetui.analysis.report.model import FindingRow, Judged, Run, Trace
-    from tracetui.analysis.report.sweep import SweepReport
-    from tracetui.app.reports.layout import Layout
-
 
 MEASUREMENT = "V"
 """What the ids of rules on the measurement begin with."""

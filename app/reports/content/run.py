@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, convert
 from msgspec.structs import replace
 
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, spans
-from tracetui.analysis.report.model import SECTIONS, PassRow
+from tracetui.analysis.report.model import SECTIONS, Device, JoinRow, LightRecording, PassRow, Report, Row, Run, Trace
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job import job_answer, job_parts
-from tracetui.app.reports.parts import Facts, Sentences, Title
+from tracetui.app.reports.layout import Layout
+from tracetui.app.reports.parts import Facts, Part, Sentences, Title
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
+from tracetui.parsers import Run as OpenedRun
 from tracetui.parsers.names.kernel_names import short_name
+from tracetui.parsers.runs.comments import Comment
 from tracetui.parsers.tool_registry import OF_BOARD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from tracetui.analysis.report.model import Device, JoinRow, LightRecording, Report, Row, Run, Trace
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
-    from tracetui.parsers import Run as OpenedRun
-    from tracetui.parsers.runs.comments import Comment
-
 
 COMMENTED = 60
 """Letters of the name of a row with a comment."""

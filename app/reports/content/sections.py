@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, convert
 
@@ -12,7 +12,7 @@ from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
 from tracetui.analysis.counters.counters import BOUND_WORDS
 from tracetui.analysis.gpu.idle import IDLE_WORDS
-from tracetui.analysis.report.model import HostSamples, Memory, Overview
+from tracetui.analysis.report.model import Cost, HostSamples, Memory, Overview, PageStep, Row, TensorCores, Trace
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
 from tracetui.analysis.tables.memory import CALLERS, HOLDERS, LONG_LIVED, STEPS, named_by
@@ -28,6 +28,7 @@ from tracetui.analysis.tables.program import (
     RANGES,
 )
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS, SERVED, SERVED_SIZES, SERVED_WORK, STEP_KINDS
+from tracetui.analysis.tables.table import Field
 from tracetui.app.reports.content import beside
 from tracetui.app.reports.content.charts import (
     KernelRow,
@@ -43,7 +44,7 @@ from tracetui.app.reports.content.charts import (
 )
 from tracetui.app.reports.content.tried import tried as tried_parts
 from tracetui.app.reports.layout import WIDTH, Layout, Shown
-from tracetui.app.reports.parts import Block, FindingList, Part, Sentences, filled, listed, shown, value_cell
+from tracetui.app.reports.parts import Block, Facts, FindingList, Part, Sentences, filled, listed, shown, value_cell
 from tracetui.app.tables import trees
 from tracetui.app.tables.columns import own_time
 from tracetui.app.tables.trees import spelled
@@ -57,14 +58,6 @@ from tracetui.app.text.words import (
     group_words,
     particular_words,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from tracetui.analysis.report.model import Cost, PageStep, Row, TensorCores, Trace
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Facts, Part
 
 
 def modules(trace: Trace, layout: Layout) -> Iterator[Part]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.analysis.base.json_values import Json, us
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_ns, format_share, format_signed_ns
 from tracetui.analysis.captures.model import category_rows, matrix_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.counters.compared import ALL, COMMON
 from tracetui.analysis.report.sweep import SweepCounters, SweepReport, kind_rows, point_rows, speedup_rows
-from tracetui.analysis.sweeps.compare import scaling
+from tracetui.analysis.sweeps.compare import Comparison, KindChange, scaling
 from tracetui.analysis.sweeps.model import CAPTURE, Point, Sweep
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.sweeps.reading import CLEAN
 from tracetui.analysis.tables import captures, sweeps
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.runs import SWEEP_POINTS
+from tracetui.analysis.tables.table import Field, Table
 from tracetui.app.charts.lines import Line, line_chart, lines_svg
 from tracetui.app.reports.content.captures import capture_parts, matrix_parts, rows_to_plot
 from tracetui.app.reports.content.counters import stopped_text, weighted
@@ -29,12 +31,6 @@ from tracetui.app.reports.finding_words import missing_by_reason
 from tracetui.app.reports.layout import GAP, WIDTH, Layout, Shown
 from tracetui.app.reports.parts import Block, Chart, FindingList, Part, Sentences, Title, cell, filled, shown
 from tracetui.app.tables.columns import cell_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tracetui.analysis.sweeps.compare import Comparison, KindChange
-    from tracetui.analysis.tables.table import Field, Table
 
 CHART_ROWS, SPEEDUP_ROWS = 14, 13
 ACROSS = 3

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tracetui.analysis.captures.model import CaptureRow
+from tracetui.analysis.scope import Scope
 from tracetui.analysis.tables.runs import CAPTURES, ROLES
 from tracetui.app.session import jobs
 from tracetui.app.text.fitting import printable, to_ascii
 from tracetui.app.widgets.frame_table import FrameTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.app import ComposeResult
-
-    from tracetui.analysis.captures.model import CaptureRow
-    from tracetui.analysis.scope import Scope
-    from tracetui.parsers import Run, Trace
-
+from tracetui.parsers import Run, Trace
 
 SCHEMA = {
     "number": pl.Int64(),

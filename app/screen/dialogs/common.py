@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, TypeAlias
 
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.events import Paste, Resize
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -14,24 +18,15 @@ from textual.widgets.option_list import Option
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app import tabs
 from tracetui.app.keys import commands
+from tracetui.app.keys.keymap import Command
 from tracetui.app.screen.dialogs.start_list import NOTHING, Entry, entries, recordings_in
+from tracetui.app.screen.opening import RunLoader
 from tracetui.app.session import jobs
+from tracetui.app.session.open_runs import OpenRun
 from tracetui.app.text.fitting import cell_width, fit, fit_apart, pad, printable, to_ascii, wrapped
 from tracetui.app.text.paths import is_folder, is_there, typed
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.widgets.list_screen import ListScreen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from textual.app import ComposeResult
-    from textual.events import Paste, Resize
-
-    from tracetui.app.keys.keymap import Command
-    from tracetui.app.screen.opening import RunLoader
-    from tracetui.app.session.open_runs import OpenRun
-
 
 Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
 """A run to choose: its name, and the paths to read."""

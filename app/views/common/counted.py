@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 
+from tracetui.analysis.tables.table import Field
 from tracetui.app.keys import commands
+from tracetui.app.session.session import Session
 from tracetui.app.tables import totals
+from tracetui.app.tables.totals import Per
+from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import WAITING, TableView
-
-if TYPE_CHECKING:
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.session.session import Session
-    from tracetui.app.tables.totals import Per
-    from tracetui.app.views.common.page import Page
 
 GROUPED = "by "
 """The start of `Page.within` for the kernels of a group: ``("by category", "gemm")``."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tracetui.analysis.tables.table import Field
 from tracetui.app import tabs
 from tracetui.app.charts.slide import png
 from tracetui.app.tables import export, filters
@@ -16,17 +17,12 @@ from tracetui.app.text.pictures import without_fonts
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import as_slide
 from tracetui.app.views.common.page import PageState, by_row, row_name
+from tracetui.app.widgets.arranged import Arranged
 from tracetui.app.widgets.prompt import FILTER_HINTS, SAVE_HINTS, Question
 from tracetui.app.widgets.tree_table import TreeTable
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.comments import add_comment, file_of
 from tracetui.parsers.written import written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.widgets.arranged import Arranged
 
 PICTURES = (".svg", ".png")
 CLIPBOARD_LIMIT = 75_000

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import polars as pl
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.tables.table import Field
 from tracetui.app import tabs
 from tracetui.app.keys import commands
+from tracetui.app.session import jobs
+from tracetui.app.session.session import Arranged, Columns
 from tracetui.app.tables import totals
 from tracetui.app.text import fitting
+from tracetui.app.text.names import Names
 from tracetui.app.views.common.chart import ViewChart, table_chart
 from tracetui.app.views.common.page import PARTS, Page, PageState, note_text
 from tracetui.app.views.common.rows import RowsView
 from tracetui.app.widgets.detail_pane import DetailPane
+from tracetui.app.widgets.frame_table import FrameTable
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.list_screen import ListScreen
 from tracetui.app.widgets.tree_table import TreeTable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from textual.app import ComposeResult
-
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.session import jobs
-    from tracetui.app.session.session import Arranged, Columns
-    from tracetui.app.text.names import Names
-    from tracetui.app.widgets.frame_table import FrameTable
-
 
 WIDTH = 70
 """Cells of a line of the list."""

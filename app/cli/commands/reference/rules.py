@@ -6,9 +6,10 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.declared.needs import NEEDS
 from tracetui.analysis.findings.declared.rule import BASES, Rule, Threshold
 from tracetui.app.cli.command import option
@@ -16,10 +17,6 @@ from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.parsers.errors import instead
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.findings.config import Config
 
 SCHEMA = "tracetui.rules/1"
 GROUPS = {

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tracetui.app.cli.commands.completion import Command
 from tracetui.app.cli.options import Bare
 from tracetui.app.text.exit_codes import DONE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.app.cli.commands.completion import Command
 
 MOST_BYTES = 6000
 _HEAD = """\
