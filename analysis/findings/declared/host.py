@@ -115,7 +115,7 @@ S13 = Rule(
     thresholds=_THRESHOLDS,
     advice="Take work off the thread that launches: Python, guards and graph breaks of torch.compile, copies, logging.",
     general=True,
-    part_of=("S40",),
+    part_of=("S31", "S40"),
     source="nsys-ai (owners of gaps)",
     explanation="""
     Between two launches the host does something else for long, and the GPU is done before it goes on.
@@ -335,7 +335,7 @@ S34 = Rule(
     compared="from {share_percent} of the step on",
     several=True,
     general=True,
-    part_of=("S29", "S35"),
+    part_of=("S29", "S31", "S35"),
     explanation="""
     A training step spends long in a function of the program of which nothing is learned.
 
@@ -351,7 +351,8 @@ S35 = Rule(
     needs=("timeline", "operators"),
     rests_on=("gpu", "host", "whole"),
     thresholds={"share_percent": chosen(3, "%", "what the step would be shorter without it")},
-    advice="Compute it once before the loop and keep the result.",
+    advice="Compute it before the loop over steps, or at the first one, and keep the result (register_buffer,"
+    " functools.cache); if it changes now and then, compute it when it does.",
     source="the operators' results, compared bit by bit while the program ran",
     compared="from {share_percent} of the step on",
     several=True,
@@ -473,7 +474,8 @@ S31 = Rule(
     Of an optimizer's step, gradients then go down and weights go up in each step, which are copies that wait for the
     GPU. The gain is how much earlier the steps end in a replay without the optimizer's step on the host and without the
     copies between host and GPU. Of other operators (random numbers, sorting, masks made on the host) it is that of a
-    replay without them; those of a loader are left out.""",
+    replay without them, at most also without the copies to the GPU in the same call of a function; a loader's are left
+    out.""",
 )
 
 S32 = Rule(
