@@ -399,7 +399,7 @@ S39 = Rule(
     A function of the program takes a part of each step that is neither the network's nor the optimizer's.
 
     Samples of the clean program tell the line. Counted is the thread that runs the steps, by the innermost function of
-    the program's own code, without a backward pass or an optimizer. Of what is under a module it is Python's own part:
+    the program's own code, without a backward pass, an optimizer or a loader. Of what is under a module it is Python's own part:
     the function's samples that are in no library, less the part that the recording has in operators. Of steps that
     wait for the CPU while they use a GPU it is all of a function but the time of its operators, as recorded. The gain
     is at most all of that time, and what a step takes beyond its GPU work.""",
