@@ -581,8 +581,6 @@ def test_threads_that_wait_anywhere_queue_for_no_lock_of_the_program_s(tmp_path:
     """As they do for the interpreter's: where none stands on one line alone, they are other threads, told once."""
     for file in (CAUSES / "embed_server").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    (mine,) = look("S40", Facts(open_path(tmp_path, cache=False))).found
-    assert mine.ceiling_percent == pytest.approx(74.0, abs=0.1)  # three quarters of what one thread does at a time
     told = json.loads((tmp_path / "samples.json").read_text())
     lock = next(
         at for at, each in enumerate(told["frames"]) if (each["function"], each["line"]) == ("Decoder.decode", 36)

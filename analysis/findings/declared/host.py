@@ -115,7 +115,7 @@ S13 = Rule(
     thresholds=_THRESHOLDS,
     advice="Take work off the thread that launches: Python, guards and graph breaks of torch.compile, copies, logging.",
     general=True,
-    part_of=("S31", "S40"),
+    part_of=("S40",),
     source="nsys-ai (owners of gaps)",
     explanation="""
     Between two launches the host does something else for long, and the GPU is done before it goes on.
@@ -398,11 +398,11 @@ S39 = Rule(
     explanation="""
     A function of the program takes a part of each step that is neither the network's nor the optimizer's.
 
-    Samples of the clean program tell the line. Counted is the thread that runs the steps, by the innermost function of
-    the program's own code, without a backward pass, an optimizer or a loader. Of what is under a module it is Python's own part:
-    the function's samples that are in no library, less the part that the recording has in operators. Of steps that
-    wait for the CPU while they use a GPU it is all of a function but the time of its operators, as recorded. The gain
-    is at most all of that time, and what a step takes beyond its GPU work.""",
+    Samples of the clean program tell the line. Counted is the thread that runs the steps, by the innermost function
+    of the program's own code, without a backward pass, an optimizer or a loader. Of what is under a module it is
+    Python's own part: the function's samples that are in no library, less the part that the recording has in
+    operators. Of steps that wait for the CPU while they use a GPU it is all of a function but the time of its
+    operators, as recorded. The gain is at most all of that time, and what a step takes beyond its GPU work.""",
 )
 
 S38 = Rule(
