@@ -14,7 +14,8 @@ OWN = DATA / "pairs"
 GAINS = (
     (OWN / "fp32_mlp", "F1", 38.2),
     (OWN / "unet_nchw", "F11", 8.1),
-    (CAUSES / "ddpm", "S34", 4.1),
+    (CAUSES / "ddpm", "S31", 4.1),
+    (CAUSES / "embed_server", "S40", 75.7),
     (CAUSES / "field", "K16", 5.7),
     (CAUSES / "gnn_full", "S35", 3.7),
     (CAUSES / "metric_learning", "F7", 24.2),

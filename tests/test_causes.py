@@ -1,6 +1,7 @@
 """Causes that have a name: modes, repetition by hooks and passes, what attention is given, what long steps do."""
 
 import gc
+import json
 import sys
 import time
 from dataclasses import replace
@@ -27,6 +28,7 @@ from tracetui.analysis.selection import select
 from tracetui.app.reports.finding_words import places as printed
 from tracetui.collectors.child import machine_torch
 from tracetui.collectors.child.marks import Marks, Pauses
+from tracetui.parsers import open_path
 from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.manifest import (
     Compiled,
@@ -85,6 +87,11 @@ RECORDED = (
     ("table", "F23", ("4,096 of 2,000,000 rows", "table.py(14): forward")),
     ("validate_9", "S28", ("validate.py: evaluate, at validate.py:35",)),
     ("topp_decode", "S32", ("anew for each new shape", "topp_decode.py(11): forward, line 15")),
+    (
+        "embed_server",
+        "S40",
+        ("Let 4 threads work at once: a lock at codec.py:36, decode", "gallery/codec.py(30): decode"),
+    ),
     ("rl_buffer", "S13", ("12 pauses", "rl_buffer.py(12): sample, line 18")),
 )
 """Recordings of programs with a planted fault: finding, and what it must say."""
@@ -568,6 +575,26 @@ def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str
     found = finding("S33", facts)
     assert "metrics.py(7): export" in found.title
     assert found.least_ns == 0
+
+
+def test_threads_that_wait_anywhere_queue_for_no_lock_of_the_program_s(tmp_path: Path) -> None:
+    """As they do for the interpreter's: where none stands on one line alone, they are other threads, told once."""
+    for file in (CAUSES / "embed_server").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    told = json.loads((tmp_path / "samples.json").read_text())
+    lock = next(
+        at for at, each in enumerate(told["frames"]) if (each["function"], each["line"]) == ("Decoder.decode", 36)
+    )
+    told["frames"].append({**told["frames"][lock], "line": 37})
+    for stay in told["stays"]:
+        frames = told["stacks"][stay["stack"]]["frames"]
+        if frames[-1:] == [lock] and stay["thread"] % 2:
+            told["stacks"].append({"frames": [*frames[:-1], len(told["frames"]) - 1]})
+            stay["stack"] = len(told["stacks"]) - 1
+    (tmp_path / "samples.json").write_text(json.dumps(told))
+    facts = Facts(open_path(tmp_path, cache=False))
+    assert silent("S40", facts)
+    assert "4 other threads run Python for" in finding("S33", facts).title
 
 
 def trained(made: Made, *, of_backward: str = "autograd::engine::evaluate_function: ReluBackward0") -> None:

@@ -333,7 +333,7 @@ S34 = Rule(
     compared="from {share_percent} of the step on",
     several=True,
     general=True,
-    part_of=("S29", "S35"),
+    part_of=("S29", "S31", "S35"),
     explanation="""
     A training step spends long in a function of the program of which nothing is learned.
 
@@ -349,7 +349,8 @@ S35 = Rule(
     needs=("timeline", "operators"),
     rests_on=("gpu", "host", "whole"),
     thresholds={"share_percent": chosen(3, "%", "what the step would be shorter without it")},
-    advice="Compute it once before the loop and keep the result.",
+    advice="Compute it before the loop over steps, or at the first one, and keep the result (register_buffer,"
+    " functools.cache); if it changes now and then, compute it when it does.",
     source="the operators' results, compared bit by bit while the program ran",
     compared="from {share_percent} of the step on",
     several=True,
@@ -395,11 +396,11 @@ S39 = Rule(
     explanation="""
     A function of the program takes a part of each step that is neither the network's nor the optimizer's.
 
-    Samples of the clean program tell the line. Counted is the thread that runs the steps, by the innermost function of
-    the program's own code, without a backward pass or an optimizer. Of what is under a module it is Python's own part:
-    the function's samples that are in no library, less the part that the recording has in operators. Of steps that
-    wait for the CPU while they use a GPU it is all of a function but the time of its operators, as recorded. The gain
-    is at most all of that time, and what a step takes beyond its GPU work.""",
+    Samples of the clean program tell the line. Counted is the thread that runs the steps, by the innermost function
+    of the program's own code, without a backward pass, an optimizer or a loader. Of what is under a module it is
+    Python's own part: the function's samples that are in no library, less the part that the recording has in
+    operators. Of steps that wait for the CPU while they use a GPU it is all of a function but the time of its
+    operators, as recorded. The gain is at most all of that time, and what a step takes beyond its GPU work.""",
 )
 
 S38 = Rule(
@@ -471,7 +472,8 @@ S31 = Rule(
     Of an optimizer's step, gradients then go down and weights go up in each step, which are copies that wait for the
     GPU. The gain is how much earlier the steps end in a replay without the optimizer's step on the host and without the
     copies between host and GPU. Of other operators (random numbers, sorting, masks made on the host) it is that of a
-    replay without them; those of a loader are left out.""",
+    replay without them, at most also without the copies to the GPU in the same call of a function; a loader's are left
+    out.""",
 )
 
 S32 = Rule(

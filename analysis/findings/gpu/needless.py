@@ -129,8 +129,6 @@ def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
                 *_gpu_work("their GPU work, as recorded", facts, bound),
             ),
             f"without these operators: {bound.why}",
-            advice="Compute it before the loop over steps, or at the first one, and keep the result (register_buffer,"
-            " functools.cache); if it changes now and then, compute it when it does.",
         )
 
 

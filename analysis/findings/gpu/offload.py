@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
-from tracetui.analysis.attribution.calltree import NONE, parents_of
+from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import own_frames
 from tracetui.analysis.base import intervals, names
@@ -89,6 +90,14 @@ def _operators(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_host_rows(facts, rows)
     if (bound.ceiling_percent or 0.0) < limits.share_percent:  # the GPU had work meanwhile
         return None
+    if (carrying := _carrying(facts, rows)).any():
+        most = gain.of_host_rows(facts, rows | carrying)
+        bound = replace(
+            most,
+            least_ns=bound.least_ns,
+            sure_percent=bound.sure_percent,
+            why=f"{most.why}; at most also without their copies",
+        )
     most = host.filter(rows).group_by("name").agg(pl.col("duration").sum()).sort("duration")["name"][-1]
     return bound.finding(
         f"Compute on the GPU what {most} does on the CPU",
@@ -97,6 +106,18 @@ def _operators(facts: Facts, limits: Limits) -> Finding | None:
         advice="Make tensors where they are used (device=…, randn_like, a generator on the GPU), and move what they are"
         " made from; else do it in the loader's workers, or in a thread one step ahead.",
     )
+
+
+def _carrying(facts: Facts, rows: Bools) -> Bools:
+    """Which outermost operators copy to the GPU in the calls of functions that these host rows are in."""
+    frames, device = own_frames(facts.trace), facts.trace.device
+    up = names.matching(device["name"], lambda name: operation_name(name) == BETWEEN[0])
+    calls = frames.operator[row_ids(device["launch"])[up & device["launch"].is_not_null().to_numpy()]]
+    calls = calls[calls >= 0]
+    mine = frames.frame[rows]
+    carrying = np.zeros(rows.size, np.bool_)
+    carrying[calls[np.isin(frames.frame[calls], mine[mine >= 0])]] = True
+    return carrying & scope_mask(facts.sel)
 
 
 def _alone(facts: Facts) -> Bools:

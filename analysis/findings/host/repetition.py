@@ -24,7 +24,7 @@ from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
-from tracetui.analysis.findings.declared.host import S29, S30, S39
+from tracetui.analysis.findings.declared.host import S29, S30, S35, S39
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.host.threads import WAITS
 from tracetui.analysis.sampled_calls import located
@@ -340,15 +340,34 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
             bound = replace(bound, host=intervals.subtract(when, inside))
             left = max(facts.page_step.ns - model.host_free_ns, 0.0)
             bound = gain.limited(bound, left, facts.page_step.ns, f"the GPU alone takes {words.ns(model.host_free_ns)}")
+        again = _computed_again(facts, np.flatnonzero(calls))
         finding = bound.finding(
-            f"Do less in {function}, {file}:{first.line}: {words.percent(percent)} of the sampled steps",
+            f"Do less in {function}, {file}:{first.line}: {words.percent(percent)} of the sampled steps"
+            if again is None
+            else f"Compute once {file}:{first.line}, {function}: its result is the same in each step",
             tuple(
                 Evidence(f"line {line.line}", each, "ns", Query("host:lines", row=f"{line.file}:{line.line}"))
                 for (line, _), each in zip(longest, taken, strict=True)
             ),
-            f"{words.ns(ns)} of the clean step by samples, outside modules, backward pass and optimizer; {bound.why}",
+            f"{words.ns(ns)} of the clean step by samples, outside modules, backward pass and optimizer; {bound.why}"
+            + (
+                "" if again is None else f"; all operators of {again} yield the same bits in each of the steps compared"
+            ),
+            advice="" if again is None else S35.advice,
         )
         yield dataclasses.replace(finding, where=where)
+
+
+def _computed_again(facts: Facts, calls: Ints) -> str | None:
+    """The function whose results are the same in each step and that all of these calls are in, or are; else None."""
+    host = facts.trace.host
+    told = () if facts.manifest is None else facts.manifest.measurement.unchanged
+    for one in told if calls.size else ():
+        name = f"{one.file}({one.line}): {one.function}"
+        is_it = names.matching(host["name"], lambda frame, name=name: f"/{frame}".endswith(f"/{name}"))  # type: ignore[misc]
+        if one.whole and (nearest(parents_of(host), is_it, calls) >= 0).all():
+            return name
+    return None
 
 
 def _short(file: str, function: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import gain, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S33, S40
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.steps import step_slots
@@ -119,78 +119,6 @@ def _places(facts: Facts, of: _Threads, mine: Bools) -> tuple[Place, ...]:
     return tuple(grouped(located(facts.trace, rows), spent[rows], facts.step_count, on_gpu=False))
 
 
-class _Queue(NamedTuple):
-    """Threads that do something in one function one after the other, for a lock that they take there."""
-
-    function: str
-    lanes: list[int]
-    inside: Intervals
-    """When several are in the function."""
-    working: Intervals
-    """When one of them works there."""
-
-
-@kept
-def _queues(facts: Facts) -> list[_Queue]:
-    """Functions in which several threads take the same lock, and what they call there never overlaps."""
-    of, host, found = _threads(facts), facts.trace.host, list[_Queue]()
-    parent = parents_of(host)
-    locks = names.matching(host["name"], lambda name: bool(_LOCK.match(name)))
-    rows = np.flatnonzero(locks) if of is None else np.flatnonzero(locks & np.append(of.own, False)[parent])
-    if of is None or not rows.size:
-        return found
-    function, lock = (host["name"].gather(each).cast(pl.String) for each in (parent[rows], rows))
-    taken = pl.DataFrame({"function": function, "lock": lock.str.extract(_LOCK.pattern), "lane": of.lane[rows]})
-    taken = taken.group_by("function", "lock").agg(pl.col("lane").unique().sort()).sort("function", "lock")
-    for name, lanes in taken.filter(pl.col("lane").list.len() > 1).select("function", "lane").iter_rows():
-        here = of.own & names.matching(host["name"], str(name).__eq__)
-        called = np.append(here, False)[parent] & ~locks
-        inside, working = [], []
-        for lane in lanes:
-            mine = of.lane == lane
-            inside.append(of.spans(here & mine))
-            working.append(intervals.subtract(of.spans(called & mine), of.spans(of.waiting & mine)))
-        several = intervals.intersect(intervals.overlapping(inside, 2), of.steps)
-        one, two = (intervals.intersect(intervals.overlapping(working, number), several) for number in (1, 2))
-        whole = intervals.length(several)
-        if whole and intervals.length(one) >= NEARLY * whole and intervals.length(two) <= (1 - NEARLY) * whole:
-            working_ever = intervals.intersect(intervals.overlapping(working, 1), of.steps)
-            found.append(_Queue(str(name), lanes, several, working_ever))
-    return found
-
-
-@looks_for(S40)
-def queues_for_a_lock(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    of, sampled = _threads(facts), facts.sampled
-    for queue in _queues(facts):
-        if of is None or of.share(queue.inside) < limits.share_percent:
-            continue
-        if sampled is None:
-            yield Abstention("samples of the program's lines: launch with tracetui profile, with py-spy at hand")
-            return
-        if (line := _stands_on(sampled, queue.function)) is None:
-            continue
-        number, step_ns = len(queue.lanes), facts.page_step.ns
-        bound = gain.of_calls(facts, *queue.working, np.empty(0, np.int64))
-        most = (1 - 1 / number) * line.beyond * step_ns
-        bound = gain.limited(bound, most, step_ns, f"each of {number} threads still does its part")
-        bound = replace(bound, least_ns=0.0, sure_percent=0.0)
-        at, name = f"{line.at.file.rpartition('/')[2]}:{line.at.line}", line.at.function.rpartition(".")[2]
-        row = Query("host:lines", row=f"{line.at.file}:{line.at.line}")
-        found = bound.finding(
-            f"Let {number} threads work at once: a lock at {at}, {name}, admits one at a time",
-            (
-                Evidence("several are there, of the steps", of.share(queue.inside), "%", Query("timeline")),
-                Evidence("threads that stand on this line, mean of the sampled steps", line.waiting, "", row),
-                Evidence("threads that are beyond it", line.beyond),
-            ),
-            f"{words.number(line.waiting)} threads at the lock, {words.number(line.beyond)} beyond it; {bound.why}",
-        )
-        here = of.own & np.isin(of.lane, queue.lanes)
-        here &= names.matching(facts.trace.host["name"], queue.function.__eq__)
-        yield with_fields(found, where=_places(facts, of, here))
-
-
 class _Line(NamedTuple):
     """The line on which threads wait for each other."""
 
@@ -225,3 +153,72 @@ def _stands_on(of: Sampled, function: str) -> _Line | None:
     if not NEARLY * most <= beyond <= of.whole_ns / NEARLY:
         return None
     return _Line(at, waiting / of.whole_ns, min(beyond / of.whole_ns, 1.0))
+
+
+class _Queue(NamedTuple):
+    """Threads that do something in one function one after the other, for a lock that they take there."""
+
+    function: str
+    lanes: list[int]
+    inside: Intervals
+    """When several are in the function."""
+    working: Intervals
+    """When one of them works there."""
+    line: _Line
+
+
+@kept
+def _queues(facts: Facts) -> list[_Queue]:
+    """Functions in which several threads take the same lock, what they call there never overlaps, and samples agree."""
+    of, sampled, host, found = _threads(facts), facts.sampled, facts.trace.host, list[_Queue]()
+    parent = parents_of(host)
+    locks = names.matching(host["name"], lambda name: bool(_LOCK.match(name)))
+    rows = np.flatnonzero(locks) if of is None else np.flatnonzero(locks & np.append(of.own, False)[parent])
+    if of is None or sampled is None or not rows.size:
+        return found
+    function, lock = (host["name"].gather(each).cast(pl.String) for each in (parent[rows], rows))
+    taken = pl.DataFrame({"function": function, "lock": lock.str.extract(_LOCK.pattern), "lane": of.lane[rows]})
+    taken = taken.group_by("function", "lock").agg(pl.col("lane").unique().sort()).sort("function", "lock")
+    for name, lanes in taken.filter(pl.col("lane").list.len() > 1).select("function", "lane").iter_rows():
+        here = of.own & names.matching(host["name"], str(name).__eq__)
+        called = np.append(here, False)[parent] & ~locks
+        inside, working = [], []
+        for lane in lanes:
+            mine = of.lane == lane
+            inside.append(of.spans(here & mine))
+            working.append(intervals.subtract(of.spans(called & mine), of.spans(of.waiting & mine)))
+        several = intervals.intersect(intervals.overlapping(inside, 2), of.steps)
+        one, two = (intervals.intersect(intervals.overlapping(working, number), several) for number in (1, 2))
+        whole = intervals.length(several)
+        line = _stands_on(sampled, str(name)) if whole else None
+        if line and intervals.length(one) >= NEARLY * whole and intervals.length(two) <= (1 - NEARLY) * whole:
+            ever = intervals.intersect(intervals.overlapping(working, 1), of.steps)
+            found.append(_Queue(str(name), lanes, several, ever, line))
+    return found
+
+
+@looks_for(S40)
+def queues_for_a_lock(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    of, step_ns = _threads(facts), facts.page_step.ns
+    for queue in _queues(facts):
+        if of is None or of.share(queue.inside) < limits.share_percent:
+            continue
+        number, line = len(queue.lanes), queue.line
+        bound = gain.of_calls(facts, *queue.working, np.empty(0, np.int64))
+        most = (1 - 1 / number) * line.beyond * step_ns
+        bound = gain.limited(bound, most, step_ns, f"each of {number} threads still does its part")
+        bound = replace(bound, least_ns=0.0, sure_percent=0.0)
+        at, name = f"{line.at.file.rpartition('/')[2]}:{line.at.line}", line.at.function.rpartition(".")[2]
+        row = Query("host:lines", row=f"{line.at.file}:{line.at.line}")
+        found = bound.finding(
+            f"Let {number} threads work at once: a lock at {at}, {name}, admits one at a time",
+            (
+                Evidence("several are there, of the steps", of.share(queue.inside), "%", Query("timeline")),
+                Evidence("threads that stand on this line, mean of the sampled steps", line.waiting, "", row),
+                Evidence("threads that are beyond it", line.beyond),
+            ),
+            f"{words.number(line.waiting)} threads at the lock, {words.number(line.beyond)} beyond it; {bound.why}",
+        )
+        here = of.own & np.isin(of.lane, queue.lanes)
+        here &= names.matching(facts.trace.host["name"], queue.function.__eq__)
+        yield with_fields(found, where=_places(facts, of, here))
