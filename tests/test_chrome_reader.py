@@ -175,6 +175,18 @@ def test_chunks_do_not_end_within_an_event(tmp_path, monkeypatch):
         assert not trace.notes, case
 
 
+@pytest.mark.parametrize("place", ["event", "behind"])
+def test_what_is_too_long_to_be_read_ends_the_reading_and_is_told(tmp_path, monkeypatch, place):
+    monkeypatch.setattr(chunks, "HEADER_LIMIT", 1 << 20)
+    long = json.dumps("x" * (8 << 20))
+    event = '{"ph": "X", "cat": "cpu_op", "name": "%s", "pid": 1, "tid": 1, "ts": 5, "dur": 1, "args": {"k": %s}}'
+    first, last = event % ("a", 1), event % ("b", long if place == "event" else 2)
+    (tmp_path / "a.json").write_text(f'{{"traceEvents": [{first}, {last}], "note": {long}}}')
+    trace = read_chrome(tmp_path / "a.json")
+    assert trace.host["name"].to_list() == (["a"] if place == "event" else ["a", "b"])
+    assert any(note.reason.startswith("more than 64 MiB without the end of an event") for note in trace.notes)
+
+
 def test_shapes_of_a_list_indented_by_two(tmp_path):
     """Between two events it looks like a file of Kineto's."""
     operator = {"ph": "X", "cat": "cpu_op", "name": "o", "pid": 1, "tid": 1, "dur": 1, "args": {"Input Dims": [[2, 3]]}}

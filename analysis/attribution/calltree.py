@@ -203,7 +203,7 @@ def path_texts(parent: Ints, own: Iterable[str]) -> tuple[list[str], Ints]:
 
 def inside(parent: Ints, wanted: Bools) -> Bools:
     """Which paths are wanted or below one that is; a parent's number is smaller than its children's."""
-    found = wanted.copy()
+    found: Bools = wanted.copy()
     for number, above in enumerate(parent.tolist()):
         found[number] |= above >= 0 and found[above]
     return found

@@ -565,14 +565,13 @@ def module_noise(sel: Selection) -> pl.DataFrame:
     paths, steps = pl.Series(tree.paths, dtype=pl.String), spent["step"].unique().sort()
     held = [pl.DataFrame(schema={"name": pl.String, "step": steps.dtype, "ns": pl.Int64, "calls": pl.Int64})]
     for some in steps.to_frame().iter_slices(max(_CELLS // len(tree.paths), 1)):
-        rows = spent.join(some.with_row_index("at"), on="step")
+        rows = spent.join(some.with_row_index("at"), on="step", nulls_equal=True)
         sums = np.zeros((len(tree.paths), some.height, 2), np.int64)
         sums[rows["number"], rows["at"]] = rows.select("ns", "calls").to_numpy()
         sums = roll_up(tree.parent, sums)
-        number, at = np.nonzero(sums[:, :, 1])
-        ns, calls = sums[number, at].T
-        held.append(pl.DataFrame([paths.gather(number).alias("name"), some["step"].gather(at), pl.Series("ns", ns),
-                                  pl.Series("calls", calls)]))  # fmt: skip
+        number, place = (pl.Series(found) for found in np.nonzero(sums[:, :, 1]))
+        ns, calls = (pl.Series(name, sums[number, place, at]) for at, name in enumerate(("ns", "calls")))
+        held.append(pl.DataFrame([paths.gather(number).alias("name"), some["step"].gather(place), ns, calls]))
     return _work(pl.concat(held), sel)
 
 

@@ -25,6 +25,7 @@ LONGEST_KEY = 8
 _END = re.compile(rb"\](?![\s,]*\{)")
 """The bracket that closes the events; damage put one there that an object follows."""
 HEADER_LIMIT = 64 << 20
+"""Bytes before the first event, of one event, or behind the events: reading more would take nine times its memory."""
 RESNIFF_BYTES = 16 << 20
 
 
@@ -59,6 +60,8 @@ class ChunkReader(Struct):
     """Whether the events are a value of an object, not the whole file: a list indented by two looks like Kineto's."""
     again: tuple[int, dict[str, Any]] | None = None
     """Where another list of events begins behind the first, and the keys before it."""
+    stopped: int | None = None
+    """Where something longer than `HEADER_LIMIT` begins, which is not read, nor what follows it."""
     closed: bool = False
     """Whether the events array and the object around it are closed as JSON requires."""
 
@@ -73,6 +76,10 @@ class ChunkReader(Struct):
             left, position, form = self._skipped(left, position)
         while True:
             held = len(left)
+            if held > HEADER_LIMIT:
+                self._finish(left, position)
+                self.stopped, self.closed = position, False
+                return
             wanted = held + max(CHUNK_BYTES, held)  # doubled, so that a long event is copied only a few times
             buffer = np.empty(wanted + PADDING, np.uint8)
             buffer[:held] = np.frombuffer(left, np.uint8)
@@ -90,9 +97,7 @@ class ChunkReader(Struct):
             if filled < wanted:
                 if cut >= 0:
                     yield Chunk(buffer, cut + 1, position, form)
-                left = bytes(buffer[cut + 1 : filled])
-                del buffer  # where something of a gigabyte stands behind the events, that is much
-                self._finish(left, position + cut + 1)
+                self._finish(bytes(buffer[cut + 1 : filled]), position + cut + 1)
                 return
             left = bytes(buffer[cut + 1 : filled])
             if cut >= 0:
@@ -137,6 +142,10 @@ class ChunkReader(Struct):
         """Counts that the file ends early, and returns whether it does."""
         if self.source.damage:
             tally.missing("the compressed stream ends early", 1, self.source.damage)
+        elif self.stopped is not None:
+            tally.missing(
+                "more than 64 MiB without the end of an event: the rest is not read", 1, f"byte {self.stopped}"
+            )
         elif not self.closed:
             tally.missing("the file ends before its closing bracket", 1)
         return not self.closed or self.source.damage is not None
