@@ -164,7 +164,8 @@ def forwards(trace: Trace) -> Ints:
     """Of each host row the forward operator whose gradients it computes, -1 for none; and one more, for no row."""
     forward = row_ids(trace.host["forward"])
     tasks = nearest(parents_of(trace.host), forward >= 0, np.arange(forward.size))
-    return np.append(forward, NONE)[np.append(tasks, NONE)]
+    found: Ints = np.append(forward, NONE)[np.append(tasks, NONE)]
+    return found
 
 
 @kept

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from msgspec import Struct, field
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracetui.analysis.attribution.calltree import add_up, count, dense
@@ -26,10 +26,6 @@ from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.nesting import LaneClock
 
 Codes = NDArray[np.uint8]
-from numpy.typing import NDArray
-
-Bools = NDArray[np.bool_]
-
 HOST, CALL, LATENCY, GAP, RETURN, WORK = range(6)
 """What a piece of the path is: host time between calls, an API call, the way from a launch to the GPU, time between two
 activities, the return of a call that waited, an activity."""
@@ -71,36 +67,6 @@ class Pieces(Struct, frozen=True):
     """When it ends there: where the piece after it begins."""
 
 
-class _Walked(Struct):
-    """What the walk back has found, and how far it has come on both clocks."""
-
-    begin: int = 0
-    """Where the step begins in the replay, and"""
-    begun: int = 0
-    """in the recording."""
-    upto: int = 0
-    """Where the walk is in the replay, and"""
-    reached: int = 0
-    """in the recording."""
-    step: int = 0
-    found: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
-
-    def back(self, what: int, at: int, start: int, recorded: int) -> None:
-        """Adds the part of a piece that lies in the step, given when it begins on both clocks, and goes there."""
-        # max and min as comparisons, since this runs for each piece
-        upto, reached = self.upto, self.reached
-        low = start if start > self.begin else self.begin
-        first = recorded if recorded < reached else reached
-        if first < self.begun:
-            first = self.begun
-        lasting = upto > low
-        if lasting or reached > first:
-            self.found.append((what, at, upto - low if lasting else 0, self.step, first, reached))
-        if lasting:
-            self.upto = low
-        self.reached = first
-
-
 @latest
 def pieces(model: Model) -> Pieces:
     """Follows what each step waited for, back from the end of its last GPU work to that of the step before.
@@ -126,47 +92,62 @@ def _pieces(graph: Graph, times: Times) -> Pieces:
     began, ended, called, returned = work.start.tolist(), work.end.tolist(), calls.start.tolist(), calls.end.tolist()
     ends = [work_end[lasts[number]] for number in sorted(lasts)]
     recorded = [ended[lasts[number]] for number in sorted(lasts)]
-    begins = [None, *ends[:-1]]
-    begun = [None, *recorded[:-1]]
+    begins, firsts = [0, *ends[:-1]], [0, *recorded[:-1]]
     if len(ends) == 1:
         begins = [min(work_start[item] for item in in_step.tolist()) if graph.begin is None else graph.begin]
-        begun = [min(began[item] for item in in_step.tolist()) if graph.begin is None else graph.begin]
-    walked = _Walked()
+        firsts = [min(began[item] for item in in_step.tolist()) if graph.begin is None else graph.begin]
+    found: list[tuple[int, int, int, int, int, int]] = []
+    # where the step begins in the replay and in the recording, and where the walk is in both
+    begin = begun = upto = reached = place = 0
+
+    def back(what: int, at: int, start: int, recorded: int) -> None:
+        """Adds the part of a piece that lies in the step, given when it begins on both clocks, and goes there."""
+        nonlocal upto, reached
+        # max and min as comparisons, since this runs for each piece
+        low = start if start > begin else begin
+        first = recorded if recorded < reached else reached
+        if first < begun:
+            first = begun
+        lasting = upto > low
+        if lasting or reached > first:
+            found.append((what, at, upto - low if lasting else 0, place, first, reached))
+        if lasting:
+            upto = low
+        reached = first
+
     for place, number in enumerate(sorted(lasts)):
-        begin, first = begins[place], begun[place]
-        if begin is None or first is None:
+        if len(ends) > 1 and not place:  # when the first of several began is not known
             continue
         item, call = lasts[number], NONE
-        walked.begin, walked.begun, walked.upto, walked.reached = begin, first, ends[place], recorded[place]
-        walked.step = place
-        while walked.upto > begin:
+        begin, begun, upto, reached = begins[place], firsts[place], ends[place], recorded[place]
+        while upto > begin:
             if item != NONE:
-                walked.back(WORK, item, work_start[item], began[item])
+                back(WORK, item, work_start[item], began[item])
                 cause = followed[item]
                 if cause != NONE:
-                    walked.back(GAP, item, work_end[cause], ended[cause])
+                    back(GAP, item, work_end[cause], ended[cause])
                     item = cause
                     continue
                 call = launch[item]
                 if call == NONE:
                     break
-                walked.back(LATENCY, item, call_start[call], called[call])
+                back(LATENCY, item, call_start[call], called[call])
                 item = NONE
                 continue
             earlier = before[call]
             if own[call] != NONE and (earlier == NONE or call_end[own[call]] > call_end[earlier]):
                 earlier = own[call]
             if earlier == NONE:
-                walked.back(HOST, call, begin, first)
+                back(HOST, call, begin, begun)
                 break
-            walked.back(HOST, call, call_end[earlier], returned[earlier])
+            back(HOST, call, call_end[earlier], returned[earlier])
             call = earlier
             if released[call] != NONE:
                 item = released[call]
-                walked.back(RETURN, call, work_end[item], ended[item])
+                back(RETURN, call, work_end[item], ended[item])
             else:
-                walked.back(CALL, call, call_start[call], called[call])
-    columns = np.array(walked.found, np.int64).reshape(-1, 6)
+                back(CALL, call, call_start[call], called[call])
+    columns = np.array(found, np.int64).reshape(-1, 6)
     return Pieces(*(columns[:, number] for number in range(6)))
 
 
@@ -316,10 +297,11 @@ def critical_path(sel: Selection, model: Model) -> CriticalPath:
 
 def _typical(graph: Graph, pieces: Pieces) -> Bools:
     """Which pieces are of typical steps: a mean over unlike steps is of none."""
-    work = graph.work
-    if graph.typical is not None:
-        chosen = graph.typical[np.unique(work.step[(work.step != NONE) & (work.call != NONE)])][pieces.step]
-    return chosen if graph.typical is not None and chosen.any() else np.ones(pieces.step.size, np.bool_)
+    work, every = graph.work, np.ones(pieces.step.size, np.bool_)
+    if graph.typical is None:
+        return every
+    chosen = graph.typical[np.unique(work.step[(work.step != NONE) & (work.call != NONE)])][pieces.step]
+    return chosen if chosen.any() else every
 
 
 _SUMS = ("resource", "ns", "percent", "pieces", "longest_ns")

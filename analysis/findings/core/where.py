@@ -66,8 +66,9 @@ def on_host(facts: Facts, when: Intervals) -> list[Place]:
 def _on_path(path: HostPath, trace: Trace) -> tuple[pl.DataFrame, Ints]:
     """Where in the program the host's path is, and with which of its pieces it comes to each of these places."""
     table = located(trace, path.row, (path.start + path.end) // 2)
-    moved = table.select(pl.any_horizontal(pl.all().ne_missing(pl.all().shift()))).to_series().to_numpy()
-    begins = np.union1d(np.flatnonzero(moved), 0)
+    # before the first is nothing, which differs from any ``backward``
+    moved = table.select(pl.any_horizontal(pl.all().ne_missing(pl.all().shift()))).to_series()
+    begins = np.flatnonzero(moved.to_numpy())
     return table[begins], begins
 
 
