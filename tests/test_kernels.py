@@ -329,7 +329,7 @@ def test_only_a_kernel_of_the_list_of_kernels_opens_its_operators() -> None:
     view = SimpleNamespace(session=None)
     row = {"name": "k", "operators": [{"name": "aten::mm", "ns": 30, "calls": 1}]}
     opened = {
-        id: KernelsView.members(view, SimpleNamespace(id=id), row, "operators") is not None  # type: ignore[arg-type]
+        id: KernelsView.members(view, SimpleNamespace(id=id, within=None), row, "operators") is not None  # type: ignore[arg-type]
         for id in ("kernels", "kernel_groups", "kernel_launches", "copies")
     }
     assert opened == {"kernels": True, "kernel_groups": False, "kernel_launches": False, "copies": False}

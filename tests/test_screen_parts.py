@@ -84,6 +84,9 @@ class FakeView:
     def place(self) -> int:
         return self.at
 
+    def counterpart(self, tab: str) -> str:
+        return ""
+
     def sorts(self) -> dict[str, None]:
         return {}
 

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
-from sample_runs import FP16, FP32, GPT, linked, recorded
+from sample_runs import FP16, FP32, GPT, VIM, linked, recorded
+from textual.widgets import OptionList
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app import tabs
@@ -88,9 +89,39 @@ async def test_the_modules_of_a_kernel_are_listed():
         assert "operators › MambaInnerFn" in lines(app)[2]
 
 
+async def test_the_lines_of_a_kernel_open_its_launches_from_there():
+    async with opened(recorded("small_vit_train.pt.trace.json.gz"), tab="kernels") as (app, pilot):
+        table = app.view.table
+        app.view.go_to(next(row["name"] for row in table.frame.to_dicts() if len(row["lines"]) > 1))
+        await settle(pilot)
+        calls = table.current["calls"]
+        await press(pilot, "d")
+        assert f"{table.current['lines'][1]['calls']} calls  backward of train_with_stacks.py(" in screen_text(app)
+        await press(pilot, "d", "f")
+        rows = app.view.table.view()
+        assert rows.height > 1
+        assert rows["calls"].sum() == calls
+        assert rows["percent"].sum() == pytest.approx(100)
+        await press(pilot, "enter")
+        assert app.view.state.page.id == "launches"
+        assert app.view.table.height_of_view == rows["calls"][0]
+        assert set(app.view.table.view()["line"]) == {rows["name"][0]}
+
+
+async def test_the_key_of_counters_leads_from_a_kernel_to_its_counters():
+    async with opened(VIM, tab="kernels") as (app, pilot):
+        await press(pilot, "down", "down")
+        assert "6 counters" in lines(app)[-1]
+        short = app.view.table.current["short_name"]
+        await press(pilot, "enter", "6")
+        assert (app.tab, app.view.table.current["short_name"]) == ("counters", short)
+        await press(pilot, "escape")
+        assert (app.tab, app.view.state.page.id) == ("kernels", "launches")
+
+
 async def test_inside_a_module_are_its_kernels_and_only_its_launches():
     async with opened(FP32, tab="kernels") as (app, pilot):
-        assert "m modules" in lines(app)[-1]
+        assert "f lines" in lines(app)[-1]
         await press(pilot, "m")
         assert "Kernels › selective_scan_fwd_kernel: modules" in lines(app)[2]
         assert "Enter kernels  Esc back" in lines(app)[-1]
@@ -178,7 +209,7 @@ async def test_columns_are_chosen_and_remembered():
         assert "Median" not in lines(app)[3]
         await press(pilot, "c")
         assert isinstance(app.screen, ColumnChooser)
-        await press(pilot, *["down"] * 10, "space", "up", "up", "escape")
+        await press(pilot, *["down"] * 11, "space", "up", "up", "escape")
         assert "Median" in lines(app)[3]
         await press(pilot, "c", *["j"] * 3, "space", "escape")
         assert "Calls" not in lines(app)[3]
@@ -194,12 +225,14 @@ async def test_a_column_that_pushes_another_out_is_told():
         await press(pilot, "c")
         assert f"[x] {last.label}" in screen_text(app)
         assert "[-] Median       no room; median" in screen_text(app)
-        await press(pilot, *["down"] * 10, "space")
+        await press(pilot, *["down"] * 11, "space")
         assert "[x] Median       median" in screen_text(app)
         assert f"[-] {last.label}" in screen_text(app)
         await press(pilot, "r")
         assert "[-] Median       no room; median" in screen_text(app)
-        await press(pilot, *["up"] * 7, "space", "space", "escape")  # Calls, off and on again
+        await press(pilot, "G")
+        assert app.screen.query_one(OptionList).highlighted == len(app.view.table.columns) - 1
+        await press(pilot, "g", *["j"] * 3, "space", "space", "escape")  # Calls, off and on again
         assert [column.name for column in app.view.table.shown] == shown
         assert app.view.table.pinned == frozenset()
 

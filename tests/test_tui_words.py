@@ -49,7 +49,7 @@ async def test_launches_without_a_place_in_time_do_not_lead_to_the_timeline():
         assert "Esc back" in footer(app)
         assert "timeline" not in footer(app)
         await press(pilot, "6")
-        assert "Enter launches  v table 1/5" in footer(app)
+        assert "Enter launches  Esc back  v table 1/5" in footer(app)
 
 
 async def test_launches_with_a_place_in_time_lead_there():

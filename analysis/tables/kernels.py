@@ -213,36 +213,23 @@ _OF_KERNEL = (
     Field("calls", "Calls", "count", width=6, priority=1, main=True, about="launches from there"),
 )
 _PATH = Field("path", "Module", width=30, priority=0, flex=True, tail=True, about="path in the tree of nn.Modules")
-KERNEL_MODULES = Table(
-    "kernel_modules", "Modules of a kernel", "modules", (_PATH, *_OF_KERNEL), sort=("ns", True), key="path",
-    drill="kernels",
-)  # fmt: skip
-KERNEL_OPERATORS = replace(
-    KERNEL_MODULES,
-    id="kernel_operators",
-    title="Operators of a kernel",
-    noun="operators",
-    fields=(Field("name", "Operator", width=30, priority=0, flex=True, about="innermost operator"), *_OF_KERNEL),
-    key="name",
+
+
+def _of_kernel(noun: str, first: Field, drill: str = "kernels") -> Table:
+    """What launches a kernel, the most time first."""
+    fields = (first, *_OF_KERNEL)
+    title = f"{noun.capitalize()} of a kernel"
+    return Table(f"kernel_{noun}", title, noun, fields, sort=("ns", True), key=first.name, drill=drill)
+
+
+KERNEL_MODULES = _of_kernel("modules", _PATH)
+KERNEL_RANGES = _of_kernel("ranges", replace(_PATH, title="Range", about="path in the tree of ranges"))
+KERNEL_OPERATORS = _of_kernel(
+    "operators", Field("name", "Operator", width=30, priority=0, flex=True, about="innermost operator")
 )
-KERNEL_LINES = replace(
-    KERNEL_OPERATORS,
-    id="kernel_lines",
-    title="Lines of a kernel",
-    noun="lines",
-    fields=(
-        Field("name", "Program line", width=30, priority=0, flex=True, tail=True,
-              about="the program's own Python function around the launches, or whose gradient they compute"),
-        *_OF_KERNEL,
-    ),
-    drill="launches",
-)  # fmt: skip
-KERNEL_RANGES = replace(
-    KERNEL_MODULES,
-    id="kernel_ranges",
-    title="Ranges of a kernel",
-    noun="ranges",
-    fields=(replace(_PATH, title="Range", about="path in the tree of ranges"), *_OF_KERNEL),
+_LINE = "the program's own Python function around the launches, or whose gradient they compute"
+KERNEL_LINES = _of_kernel(
+    "lines", Field("name", "Program line", width=30, priority=0, flex=True, tail=True, about=_LINE), "launches"
 )
 
 MEMOPS = Table(

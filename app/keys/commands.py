@@ -59,7 +59,7 @@ _DECLARED: tuple[Command, ...] = (
     Command("go.lines", "f", "f", "Lines of the program that launch this kernel", "Go", "members('lines')", "view",
             _LAUNCHES, rank=12),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view", _LAUNCHES,
-            rank=17),
+            rank=15),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
             _LAUNCHES),
     Command("move.down", "down,j", "j ↓", "Down", "Move", "move(1)", "table", palette=False),

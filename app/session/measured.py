@@ -25,7 +25,8 @@ def measured_as(session: Session, names: pl.Series) -> pl.Series:
         return names
     matched = [pair.join.launches.filter(status="matched") for pair in joined_with(session, "ncu")]
     spelled = {ours: theirs for part in matched for ours, theirs in part.select("kernel", "name").unique().iter_rows()}
-    return names.cast(pl.String).replace_strict(spelled, default=None, return_dtype=pl.String)
+    told: pl.Series = names.cast(pl.String).replace_strict(spelled, default=None, return_dtype=pl.String)
+    return told
 
 
 def measured_of(session: Session) -> Measured | None:

@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
+    NOT_RECORDED,
     group_kernels,
     group_rows,
     kernel_groups,
@@ -447,6 +448,11 @@ def inside_range_kernel(
 
 def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
     """Returns what Enter opens on a kernel, module or operator in any tab; None for other rows."""
+    if page.id == KERNEL_LINES.id:
+        kernel = {"name": row["kernel"], "short_name": row["name"]}
+        opens = inside_row(session, replace(page, id="kernels"), kernel)
+        line = None if row["name"] == NOT_RECORDED else row["name"]
+        return None if opens is None else lambda: _of_line(opens(), line)
     if page.id == "range_tree" and row.get("row_kind", "range") != "range":
         return inside_own_kernel(session, row)
     if page.id == "modules" and row.get("row_kind", "module") != "module":
@@ -464,13 +470,14 @@ def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable
         return inside_module(session, path, path.rpartition("/")[2] or str(row.get("name") or path))
     if page.id in ("operators", "kernel_operators"):
         return inside_operator(session, str(row["name"]))
-    if page.id == KERNEL_LINES.id:
-        kernel = {"name": row["kernel"], "short_name": row["name"]}
-        return inside_kernel(session, kernel, (f"{GROUPED}line", str(row["name"])))
     return None
 
 
-def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | None:
+def _of_line(page: Page, line: str | None) -> Page:
+    return replace(page, frame=page.frame.filter(pl.col("line").eq_missing(line)))
+
+
+def member_page(session: Session, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
     """What launches a kernel: the operators, modules or lines listed in its row; ranges where no module is known."""
     frame = pl.DataFrame(row.get(kind) or ())
     table = {"modules": KERNEL_MODULES, "operators": KERNEL_OPERATORS, "lines": KERNEL_LINES}[kind]
@@ -488,4 +495,5 @@ def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | N
         frame.with_columns((pl.col("ns") / total * 100).alias("percent"), kernel=pl.lit(row.get("name"))),
         title=f"{row.get('short_name') or row.get('name')}: {kind}",
         note=f"{format_ns(total)} of kernel time",
+        within=page.within if kind == "lines" else None,
     )

@@ -112,7 +112,7 @@ class PicturedView(TableView):
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """A kernel's operators or modules."""
-        return member_page(self.session, row, kind) if page.id == "kernels" else None
+        return member_page(self.session, page, row, kind) if page.id == "kernels" else None
 
     def counterpart(self, tab: str) -> str:
         """In Counters, the kernel as its counters spell it."""

@@ -67,8 +67,8 @@ def detail_text(
     for column in texts:
         value, lines = row.get(column.name), row.get("lines")
         if column.name == "line" and isinstance(lines, list) and len(lines) > 1:
-            shown = [_member(line, ascii=ascii).strip() for line in lines[:MOST_LINES]]
-            told.append((column, shown + [f"and {len(lines) - MOST_LINES} more"] * (len(lines) > MOST_LINES)))
+            first = [part for line in lines[:MOST_LINES] for part in _wrapped(_member(line, ascii=ascii).strip(), room)]
+            told.append((column, first + [f"and {len(lines) - MOST_LINES} more"] * (len(lines) > MOST_LINES)))
         elif value not in (None, ""):
             # a call stack is read frame by frame
             parts = str(value).split(";") if column.name == "stack" else [value]

@@ -50,8 +50,7 @@ def huggingface_callback(output: str, **options: Any) -> Any:
             atexit.register(self._ended)  # a training that fails calls nothing back
 
         def _ended(self) -> None:
-            error = getattr(sys, "last_value", None)
-            self.record.__exit__(type(error), error, None)
+            self.record.__exit__(None, getattr(sys, "last_value", None), None)
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
             self.record.step()

@@ -261,13 +261,14 @@ class TableView(RowsView):
         unit = f", {state.page.unit}" if state.page.unit else ""
         base = state.page.total or state.page.note.partition(PARTS)[0]
         kept = max(min(fitting.cell_width(base), BASE) + 2, 4)
-        crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - 10 - kept - 3 * len(crumbs) - len(unit))) + unit
+        rows = self.table.height_of_view
+        place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
+        others = max(len(place), 6) + kept + 3 * len(crumbs) + len(unit)
+        crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - others)) + unit
         own = self.host.own
         # with two runs open, tabs that show only one say which
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
         left = Text(f" {side}{own(crumb)}", "bold")
-        rows = self.table.height_of_view
-        place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
         room = self.size.width - left.cell_len - len(place) - 3
         page = state.page
         if page.total and not page.unit and rows < page.frame.height:
