@@ -28,7 +28,6 @@ RECORDINGS = (
     "chrome/gloo_2ranks/rank0.pt.trace.json.gz",
     "chrome/gpt_small_ctx256.trace.json.gz",
     "chrome/hta_trace_diff/control.json.gz",
-    "chrome/hta_trace_diff/test.json.gz",
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
     "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
     "jax/h200.trace.json.gz",

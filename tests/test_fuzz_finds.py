@@ -616,7 +616,7 @@ def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading:
         column = {"Bytes": "bytes", "Total Allocated": "allocated", "Total Reserved": "reserved"}[key]
         assert trace.memory[column].to_list() == [None, None], case
         assert [note.count for note in trace.notes if "bytes that no memory holds" in note.reason] == [2], case
-        if number == 2**62:  # with each of the others the same was read
+        if (key, number) == ("Bytes", 2**62):  # with each of the others the same was read
             printed(path)
             assert "bytes that no memory holds" in to_json(report(open_path(path, cache=False))), case
 
@@ -702,7 +702,7 @@ def test_what_stands_among_the_arguments_is_no_property_of_the_event(tmp_path: P
 
 def test_a_bracket_that_an_event_follows_does_not_end_the_events(tmp_path: Path, path_of_reading: None) -> None:
     """Behind the first event it made the rest of a file the header's, of which nothing was said."""
-    for case in itertools.product([0, 1, 3, 5], ["]", "],", ",]", "\n]\n"], [",\n", ",", ", "]):
+    for case in itertools.product([0, 1, 5], ["]", "],", ",]", "\n]\n"], [",\n", ", "]):
         place, bracket, separator = case
         events = [json.dumps(work(n)) for n in range(6)]
         before, behind = separator.join(events[:place]), separator.join(events[place:])

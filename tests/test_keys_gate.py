@@ -20,7 +20,7 @@ from tracetui.app.terminal.keys import KeyParser
 from tracetui.app.text import paths
 from tracetui.parsers import open_path
 
-PACES = (0.0, 0.005, 0.03)
+PACES = (0.0, 0.03)
 
 
 def test_one_item_is_out_and_none_is_lost():

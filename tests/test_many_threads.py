@@ -11,7 +11,6 @@ from sample_runs import recorded, report_of
 from tracetui.app.reports.json_report import to_json
 
 NAMES = (
-    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
     "chrome/ddp_vit_small_2ranks",
     "nsys/gpt_small_ctx256.sqlite.gz",
 )

@@ -26,11 +26,8 @@ from tracetui.parsers import open_path
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 RECORDINGS = (
     VIM,
-    "chrome/gpt_small_ctx256.trace.json.gz",
-    "chrome/cudagraph_replay.trace.json.gz",
     "chrome/ddp_vit_small_2ranks",
     "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz",
-    "nsys/graph_node.sqlite.gz",
     "ncu/vim_full_raw.csv.gz",
     "memory/gpt_memory_snapshot.pickle.gz",
     "ops",

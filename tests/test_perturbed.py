@@ -87,7 +87,7 @@ def named(found: Findings, by: frozenset[str]) -> list[str]:
     return [each.id for each in found.found if each.id in by and re.search(NAMES[each.id], each.title)]
 
 
-@pytest.mark.parametrize(("name", "fault"), pairs(OWN, FAULTS, 3))
+@pytest.mark.parametrize(("name", "fault"), pairs(OWN, FAULTS, 6))
 def test_a_fault_is_named_and_no_advice_stands_on_what_it_damaged(name: str, fault: str) -> None:
     made = FAULTS[fault].make(sound(name))
     if made is None:
@@ -108,7 +108,7 @@ def test_a_fault_is_named_and_no_advice_stands_on_what_it_damaged(name: str, fau
     assert doubted == sorted(doubted), "what something doubts comes after what nothing doubts"
 
 
-@pytest.mark.parametrize(("name", "fault"), pairs(OTHERS, FAULTS, 2))
+@pytest.mark.parametrize(("name", "fault"), pairs(OTHERS, FAULTS, 4))
 def test_a_fault_is_named_in_recordings_of_others(name: str, fault: str) -> None:
     if (made := FAULTS[fault].make(sound(name))) is None:
         pytest.skip("makes no sense for this recording")
@@ -225,8 +225,7 @@ def _without_a_stretch(events: list[dict[str, Any]], around: float, *, silent: b
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("silent", [False, True])
-@pytest.mark.parametrize("around", [0.1, 0.3])
+@pytest.mark.parametrize(("around", "silent"), [(0.1, False), (0.3, True)])
 def test_a_stretch_that_is_lost_over_the_end_of_a_step_is_named(tmp_path: Path, around: float, silent: bool) -> None:
     path = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
     found = judged(rewritten(path, tmp_path, lambda events: _without_a_stretch(events, around, silent=silent)))
@@ -310,8 +309,9 @@ def test_work_of_two_gpus_that_is_not_in_one_queue_is_not(tmp_path: Path, apart:
     assert not look("V15", made.facts(tmp_path)).found
 
 
-@pytest.mark.parametrize("keys", [("ts", "dur"), ("dur",)])
-@pytest.mark.parametrize(("factor", "by"), [(1e-3, "V22"), (1e-6, "V9")])
+@pytest.mark.parametrize(
+    ("keys", "factor", "by"), [(("ts", "dur"), 1e-3, "V22"), (("dur",), 1e-6, "V9")], ids=["all times", "durations"]
+)
 def test_times_in_another_unit_are_told_for_that(tmp_path: Path, keys: tuple[str, ...], factor: float, by: str) -> None:
     def scaled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**event, **{key: event[key] * factor for key in keys if key in event}} for event in events]

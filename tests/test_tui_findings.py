@@ -252,7 +252,7 @@ async def test_the_text_below_can_be_put_away_and_stays_so(said):
         assert "mend it" in screen_text(app)
 
 
-@pytest.mark.parametrize("size", [(60, 16), (40, 12), (200, 60)])
+@pytest.mark.parametrize("size", [(40, 12), (200, 60)])
 async def test_in_terminals_of_any_size(size):
     async with opened(FP32, tab="findings", size=size) as (app, pilot):
         assert "S13" in lines(app)[4]

@@ -93,8 +93,7 @@ async def test_the_footer_says_that_the_terminal_is_too_small():
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        ((1, 1), "n"), ((2, 2), "ne/ed"), ((24, 1), "needs 40x10"), ((5, 10), "needs/40x10"),
-        ((1, 24), "n/e/e/d/s//4/0/x/1/0"),
+        ((2, 2), "ne/ed"), ((1, 24), "n/e/e/d/s//4/0/x/1/0"),
     ],
 )  # fmt: skip
 async def test_a_screen_of_one_column_says_what_it_needs_and_lives(size, said):

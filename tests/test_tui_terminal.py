@@ -8,7 +8,7 @@ import pytest
 from sample_runs import FP32
 
 pytest.importorskip("pyte")
-from pyte_screen import PATIENCE_SECONDS, Terminal
+from pyte_screen import Terminal
 
 COLOR = re.compile(rb"\x1b\[(?:[\d;]*;)?(?:[34][0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)(?:;[\d;]*)?m")
 RGB = re.compile(rb"[34]8;2;")
@@ -86,9 +86,8 @@ def test_over_ssh_no_mouse_few_colours_and_few_bytes(terminal):
     assert screen.quit() == 0
 
 
-@pytest.mark.parametrize("arguments", [(), ("--theme", "light")])
-def test_no_color_means_none(terminal, arguments):
-    screen = terminal(str(FP32), *arguments, NO_COLOR="1", COLORTERM="truecolor")
+def test_no_color_means_none(terminal):
+    screen = terminal(str(FP32), "--theme", "light", NO_COLOR="1", COLORTERM="truecolor")
     screen.until("The step")
     screen.press(b"2")
     screen.until("selective_scan")
@@ -163,15 +162,8 @@ def test_what_is_no_trace_ends_with_code_1(terminal, tmp_path):
     assert screen.quit() == 1
 
 
-def test_a_tab_that_is_not_there_is_wrong_usage(terminal):
-    screen = terminal(str(FP32), "--tab", "sausages")
-    screen.until("there are overview, kernels")
-    assert screen.process.wait(PATIENCE_SECONDS) == 2
-
-
-@pytest.mark.parametrize("driver", ["cells", "stock"])
-def test_the_screen_opens_where_errors_go_elsewhere(terminal, driver):
-    screen = terminal(str(FP32), "--color", "truecolor", errors=subprocess.DEVNULL, TRACETUI_DRIVER=driver)
+def test_the_screen_opens_where_errors_go_elsewhere(terminal):
+    screen = terminal(str(FP32), "--color", "truecolor", errors=subprocess.DEVNULL)
     screen.until("The step")
     assert RGB.search(screen.seen), "as asked for"
     screen.press(b"2")
