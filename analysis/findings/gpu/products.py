@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -17,21 +17,15 @@ from tracetui.analysis.attribution.place import around
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, words
-from tracetui.analysis.findings.core.finding import Evidence, Query
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F26
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu.attention import inputs_of, launched_by
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.nesting import nearest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Finding
-    from tracetui.analysis.findings.declared.rule import Limits
-
-    Shape = list[int]
+Shape = list[int]
 
 PRODUCTS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::mv"})
 WHOLE = frozenset({"aten::matmul", "aten::linear", "aten::einsum"})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace as with_fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,24 +15,20 @@ from msgspec.structs import replace
 from tracetui.analysis.attribution.calltree import lanes_of, parents_of
 from tracetui.analysis.attribution.place import FRAME, Place, grouped, own_frames
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.intervals import Intervals
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import gain, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S33, S40
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.host_lines import Sampled
 from tracetui.analysis.sampled_calls import located
+from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.host_lines import Sampled
-    from tracetui.parsers.runs.samples import Frame
+from tracetui.parsers.runs.samples import Frame
 
 _WAITING = re.compile(
     r"<built-in (?:method|function) "
