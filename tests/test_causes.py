@@ -19,6 +19,7 @@ from tracetui.analysis.attribution.place import launching_rows
 from tracetui.analysis.dependencies.limit import limit
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.where import of_finding
+from tracetui.analysis.findings.host import rare_steps
 from tracetui.analysis.gpu.sampled_steps import what_takes_longer
 from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.report.findings import finding_row
@@ -984,3 +985,27 @@ def test_a_dense_gradient_of_a_table_of_which_little_is_read(
     found = finding("F23", facts)
     assert "4,096 of 1,000,000 rows" in found.title
     assert found.impact_ns == pytest.approx(1000e3, rel=0.05)
+
+
+def test_own_work_whose_results_stay_is_told_to_be_done_once() -> None:
+    run = run_of("causes/seqrec")
+    (mine,) = look("S39", Facts(run)).found[:1]
+    assert mine.title.startswith("Do less in Popularity.draw, negatives.py:18")
+    assert run.manifest is not None
+    (frame,) = {place.frame for place in mine.where}
+    file, line = frame.partition("(")[0], int(frame.partition("(")[2].partition(")")[0])
+    for whole, title in ((True, "Compute once negatives.py:18, Popularity.draw"), (False, mine.title)):
+        same = Unchanged(file, line, "draw", whole=whole)
+        measured = replaced(run.manifest.measurement, unchanged=(same,))
+        told = replace(run, manifest=replaced(run.manifest, measurement=measured))
+        assert look("S39", Facts(told)).found[0].title.startswith(title)
+
+
+@pytest.mark.parametrize(
+    ("function", "change"),
+    [("DataLoader.__iter__", "Keep the loader's workers"), ("_BaseDataLoaderIter.__next__", "Load batches faster")],
+)
+def test_long_steps_in_which_a_loader_begins_are_told_to_keep_its_workers(function: str, change: str) -> None:
+    kinds = page_kinds(select(run_of("causes/tabular").main))
+    assert kinds is not None
+    assert rare_steps._advice(f"held up in dataloader.py: {function}, at train.py:35", kinds)[0] == change

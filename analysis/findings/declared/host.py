@@ -470,10 +470,10 @@ S31 = Rule(
     Operators take long and launch nothing: the optimizer's state is on the CPU, or what they compute with.
 
     Of an optimizer's step, gradients then go down and weights go up in each step, which are copies that wait for the
-    GPU. The gain is how much earlier the steps end in a replay without the optimizer's step on the host and without the
-    copies between host and GPU. Of other operators (random numbers, sorting, masks made on the host) it is that of a
-    replay without them, at most also without the copies to the GPU in the same call of a function; a loader's are left
-    out.""",
+    GPU. The gain is how much earlier the steps end in a replay without the optimizer's step on the host and without
+    the copies between host and GPU. Of other operators (random numbers, sorting, masks made on the host) it is that
+    of a replay without them, at most also without the copies to the GPU in the same call of a function, if it makes
+    tensors there; a loader's are left out.""",
 )
 
 S32 = Rule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -27,6 +28,7 @@ from tracetui.parsers.arrays import Bools
 
 BETWEEN = ("[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]")
 """Copies between host and GPU, as `memops.operation_name` calls them."""
+_SIZE = re.compile(r"\d")
 LOADER = "enumerate(DataLoader)"
 """How the ranges begin in which a loader's next batch is fetched."""
 
@@ -109,12 +111,16 @@ def _operators(facts: Facts, limits: Limits) -> Finding | None:
 
 
 def _carrying(facts: Facts, rows: Bools) -> Bools:
-    """Which outermost operators copy to the GPU in the calls of functions that these host rows are in."""
+    """Which outermost operators copy to the GPU in the calls of functions in which those of these rows make tensors.
+
+    What is computed from tensors of the host would still have to be copied, or these.
+    """
+    made = names.matching(facts.trace.host["input_shapes"], lambda shapes: not _SIZE.search(shapes))
     frames, device = own_frames(facts.trace), facts.trace.device
     up = names.matching(device["name"], lambda name: operation_name(name) == BETWEEN[0])
     calls = frames.operator[row_ids(device["launch"])[up & device["launch"].is_not_null().to_numpy()]]
     calls = calls[calls >= 0]
-    mine = frames.frame[rows]
+    mine = frames.frame[rows & made]
     carrying = np.zeros(rows.size, np.bool_)
     carrying[calls[np.isin(frames.frame[calls], mine[mine >= 0])]] = True
     return carrying & scope_mask(facts.sel)
