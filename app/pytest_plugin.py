@@ -77,10 +77,11 @@ def _above(run: Path, limits: dict[str, float]) -> list[str]:
     """What is above its limit; a number that the recording can't tell is so, too."""
     from msgspec import to_builtins
 
-    from tracetui.analysis.report.report import report
+    from tracetui.analysis.report.report import SECTIONS, report
     from tracetui.parsers import open_path
 
-    told = report(open_path(run, cache=False), sections=sorted({name.partition(".")[0] for name in limits})).run
+    sections = sorted({name.partition(".")[0] for name in limits} & {*SECTIONS})  # others have no number
+    told = report(open_path(run, cache=False), sections=sections).run
     values = {name: _number(to_builtins(told.traces[told.main or 0]), name) for name in limits}
     return [
         f"{name} is {'not known' if value is None else f'{value:.6g}'}, its limit {limits[name]:.6g}"

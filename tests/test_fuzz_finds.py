@@ -777,6 +777,25 @@ def test_a_damaged_header_of_rocprof_costs_no_count(tmp_path: Path) -> None:
     assert (trace.source.events_parsed, trace.source.events_total, skipped(trace)) == (0, 2, 2)
 
 
+def test_counters_of_rocprof_without_the_title_of_their_values(tmp_path: Path) -> None:
+    (tmp_path / "1_counter_collection.csv").write_text(
+        '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Name",'
+        '"Workgroup_Size","Counter_Name","Counter_Velue","Start_Timestamp","End_Timestamp"\n'
+        '1,1,2,1,7,7,64,"f",64,"SQ_WAVES",5,5,9\n'
+    )
+    assert opened(tmp_path / "1_counter_collection.csv").device["name"].to_list() == ["f"]
+
+
+def test_what_damage_makes_look_like_the_end_of_the_events_is_none(tmp_path: Path) -> None:
+    shape = {"Input Strides": [[1]], "Input Dims": [[1]]}
+    events = [{"ph": "X", "cat": "cpu_op", "name": n, "pid": 1, "tid": 1, "ts": at, "dur": 1, "args": shape}
+              for at, n in enumerate("abcd")]  # fmt: skip
+    damaged = json.dumps(events).replace("[[1]]", "[[1}]", 3).replace("[[1}]", "[[1]]", 2)  # in the second event
+    (tmp_path / "a.json").write_text(f'{{"traceEvents": {damaged}, "traceName": "t"}}')
+    trace = opened(tmp_path / "a.json")
+    assert trace.host["name"].to_list() == ["a", "b", "c", "d"]
+
+
 def test_a_counted_kernel_alone_keeps_what_was_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("Index,KernelName,gpu-id,pid,grd,wgr,Waves\n0,k,0,1,64,64,5\n1,k,0\n")
     trace = opened(tmp_path / "a.csv")

@@ -95,6 +95,8 @@ def test_a_fault_is_named_and_no_advice_stands_on_what_it_damaged(name: str, fau
     found = judged(made, only=None if FAULTS[fault].damaged else FAULTS[fault].noticed_by)
     by = named(found, FAULTS[fault].noticed_by)
     assert by, [each.title for each in found.found]
+    if "dropped" in fault:
+        assert {each.severity for each in found.found if each.id == "V17"} == {"invalid"}
     rules = all_rules("run")
     standing = [
         (each.id, each.severity)
