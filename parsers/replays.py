@@ -492,8 +492,8 @@ class _Rows:
         first: dict[int, int] = {}
         for at, entry in enumerate(entries):
             if (same := first.setdefault(id(entry), at)) != at:
-                for values in rows.values():
-                    values.append(values[same])
+                for column in rows.values():
+                    column.append(column[same])
                 continue
             sources = dict.fromkeys((id(self._pieces[piece].of), piece, row) for piece, row in entry.rows)
             mine = [(self._pieces[piece].of, row) for _, piece, row in sources]

@@ -72,7 +72,8 @@ def test_comments_and_frames_are_kept_and_no_code(torch, tmp_path):
         "# kernel path: cab.py",
         "# Topologically Sorted Source Nodes: [a, b], Original ATen: [aten.mul, aten.add]",
         "# [Provenance debug handles] triton_poi_0:1",
-        '#  File "~/net.py", line 7, in forward; File "/lib/site-packages/torch/nn/modules/linear.py", line 1, in forward',
+        '#  File "~/net.py", line 7, in forward; '
+        'File "/lib/site-packages/torch/nn/modules/linear.py", line 1, in forward',
     ]
     assert "secret" not in "".join(kept.values())
     assert "ann" not in "".join(kept.values())

@@ -108,3 +108,19 @@ def test_a_public_recording(tmp_path):
         "triton_poi_fused__unsafe_view_mul_silu_2": "silu, gated",
     }
     assert rows["kernel_file"].drop_nulls().len() == 4
+
+
+def test_a_script_s_top_level_is_told_with_the_function_of_the_library_that_it_went_into(tmp_path):
+    file = ChromeFile()
+    file.python("vllm/run.py(3): main", 0, 100)  # above the script: what runs it
+    file.python("ask.py(26): <module>", 1, 99)
+    file.launch("own", (2, 4), (10, 20))
+    file.python("transformers/generation/utils.py(9): generate", 5, 90)
+    file.python("transformers/models/llama/modeling_llama.py(62): forward", 30, 60)
+    file.python("torch/nn/functional.py(3): silu", 31, 50)
+    file.launch("silu", (40, 44), (50, 60))
+    rows = kernels(select(open_path(file.write(tmp_path / "run.pt.trace.json"), cache=False).main)).sort("name")
+    assert rows["line"].to_list() == [
+        "ask.py(26): <module>",
+        "ask.py(26): <module>, in transformers/models/llama/modeling_llama.py(62): forward",
+    ]

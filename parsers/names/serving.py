@@ -80,10 +80,9 @@ def iteration_of(name: str) -> Iteration | None:
     name = name.strip()
     if name in _REPLAYS:
         return Iteration(_REPLAYS[name])
-    if AND in name and None not in (parts := [iteration_of(part) for part in name.split(AND)]):
-        each = [part for part in parts if part is not None]
-        tokens, generated, context = (_sum(*(getattr(part, of) for part in each)) for of in _SUMMED)
-        return Iteration(MIXED, max(part.requests or 0 for part in each), tokens, generated, context)
+    if AND in name and len(parts := [part for part in map(iteration_of, name.split(AND)) if part is not None]) == 2:
+        tokens, generated, context = (_sum(*(getattr(part, of) for part in parts)) for of in _SUMMED)
+        return Iteration(MIXED, max(part.requests or 0 for part in parts), tokens, generated, context)
     if match := _ATTENTION.fullmatch(name):
         many, each = int(match[1]), int(match[2])
         context = many * int(match[3]) if match[3] else None
