@@ -113,8 +113,10 @@ def call_lines(trace: Trace) -> pl.DataFrame:
     operator = np.append(of_kinds(host["kind"], "operator"), False)
     outermost = np.flatnonzero(operator[:-1] & ~operator[parent]) if frames.size else frames
     caller = nearest(parent, graph, outermost)
-    for frame in np.unique(caller[caller >= 0]).tolist():
-        ran = outermost[caller == frame]
+    outermost, caller = outermost[caller >= 0], caller[caller >= 0]
+    order = np.argsort(caller, kind="stable")
+    callers, first = np.unique(caller[order], return_index=True)
+    for frame, ran in zip(callers.tolist(), np.split(outermost[order], first[1:]), strict=bool(callers.size)):
         names = host["name"].gather(ran).to_list()
         calls = [call for call in known[_graph(host["name"][frame])] if call[0] in names]
         asked = {name for name, _ in calls}
