@@ -14,9 +14,19 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import lanes_of, parents_of
-from tracetui.analysis.attribution.place import BACKWARD, FRAME, launching_rows, own_frames, placed, recorder_frames
-from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of
+from tracetui.analysis.attribution.generated import call_lines
+from tracetui.analysis.attribution.place import (
+    BACKWARD,
+    FRAME,
+    is_of_library,
+    launching_rows,
+    or_null,
+    own_frames,
+    placed,
+    recorder_frames,
+)
+from tracetui.analysis.base.names import matching, of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.host_path import host_path
 from tracetui.analysis.dependencies.model import Model
@@ -24,7 +34,7 @@ from tracetui.analysis.host_lines import WITHIN, Sampled, own_place, sampled
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace
 from tracetui.parsers.arrays import Ints
-from tracetui.parsers.nesting import LaneClock, Nesting, nest
+from tracetui.parsers.nesting import LaneClock, Nesting, nearest, nest
 from tracetui.parsers.runs.samples import Frame
 
 Chain: TypeAlias = tuple[str, ...]
@@ -193,12 +203,41 @@ def _told(frame: str | None, backward: bool, line: int | None) -> str | None:
 
 
 def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
-    """Where the program's own code launched each device row, as `told`."""
+    """Where the program's own code launched each device row, as `told`.
+
+    Of what a compiled graph calls, the lines that it was made from; of a script whose own code is its top level alone,
+    the library's innermost function too.
+    """
     host = trace.host
     if host["stack"].null_count() == host.height and not of_kinds(host["kind"], "python").any():
         return pl.repeat(None, device.height, dtype=pl.String, eager=True)
     none = pl.repeat(None, device.height, dtype=pl.Categorical, eager=True)
-    return told(located(trace, launching_rows(device), ranges=none))
+    rows = launching_rows(device)
+    there = located(trace, rows, ranges=none)
+    texts, called = _with_library(trace, rows, there, told(there)), call_lines(trace)
+    if not called.height:
+        return texts
+    is_called = np.zeros(host.height, np.bool_)
+    is_called[called["row"].to_numpy()] = True
+    call = pl.DataFrame({"row": nearest(parents_of(host), is_called, rows), "backward": there["backward"]})
+    made = call.join(called, on="row", how="left", maintain_order="left").select(
+        pl.when("backward").then(BACKWARD + pl.col("line")).otherwise("line").alias("line")
+    )
+    return pl.select(pl.coalesce(made["line"], texts)).to_series()
+
+
+def _with_library(trace: Trace, rows: Ints, there: pl.DataFrame, texts: pl.Series) -> pl.Series:
+    is_top = there["frame"].cast(pl.String).str.ends_with(": <module>").fill_null(value=False) & ~there["backward"]
+    top = np.flatnonzero(is_top.to_numpy())
+    if not top.size:
+        return texts
+    host, frame = trace.host, np.append(own_frames(trace).frame, NONE)
+    library = of_kinds(host["kind"], "python") & matching(host["name"], is_of_library)
+    within = nearest(parents_of(host), library, rows[top])
+    within[frame[within] != frame[rows[top]]] = NONE
+    names = pl.Series(host["name"].gather(or_null(within))).cast(pl.String)
+    found = pl.Series(pl.repeat(None, rows.size, dtype=pl.String, eager=True)).scatter(top, names)
+    return pl.select(pl.coalesce(texts + ", in " + found, texts)).to_series()
 
 
 def path_by_line(sel: Selection, model: Model) -> dict[Frame, float | None]:

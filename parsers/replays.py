@@ -456,8 +456,11 @@ class _Rows:
         parent: list[int] = []
         paths: list[list[int]] = [[]]
         unsure = np.zeros(len(fits.launches), np.bool_)
-        for at, launches in enumerate(fits.launches):
-            agreed = _agreed([self._chain(*launch, in_module=in_module) for launch in launches])
+        alike: dict[tuple[tuple[int, int], ...], list[_Entry]] = {}  # of branches, thousands may be any of thousands
+        for at, launches in enumerate(map(tuple, fits.launches)):
+            if launches not in alike:
+                alike[launches] = _agreed([self._chain(*launch, in_module=in_module) for launch in launches])
+            agreed = alike[launches]
             unsure[at] = any(entry.name == AMBIGUOUS for entry in agreed)
             paths.append(_placed(agreed, paths[-1], entries, parent))
         depth: list[int] = []
@@ -481,7 +484,12 @@ class _Rows:
     def _taken(self, entries: list[_Entry]) -> pl.DataFrame:
         """The rows of the host that the entries stand for; what theirs differ in is null."""
         rows: dict[str, list[object]] = {key: [] for key in _TAKEN}
-        for entry in entries:
+        first: dict[int, int] = {}
+        for at, entry in enumerate(entries):
+            if (same := first.setdefault(id(entry), at)) != at:
+                for column in rows.values():
+                    column.append(column[same])
+                continue
             sources = dict.fromkeys((id(self._pieces[piece].of), piece, row) for piece, row in entry.rows)
             mine = [(self._pieces[piece].of, row) for _, piece, row in sources]
             for key in _TAKEN:

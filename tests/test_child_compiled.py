@@ -20,6 +20,9 @@ import torch
 # Topologically Sorted Source Nodes: [a, b], Original ATen: [aten.mul, aten.add]
 # Source node to ATen node mapping:
 triton_poi_0 = async_compile.triton('''secret = 1''')
+def call(args):
+        # [Provenance debug handles] triton_poi_0:1
+        triton_poi_0.run(secret)
 """
 
 
@@ -68,6 +71,9 @@ def test_comments_and_frames_are_kept_and_no_code(torch, tmp_path):
     assert kept["cgraph.py"].splitlines() == [
         "# kernel path: cab.py",
         "# Topologically Sorted Source Nodes: [a, b], Original ATen: [aten.mul, aten.add]",
+        "# [Provenance debug handles] triton_poi_0:1",
+        '#  File "~/net.py", line 7, in forward; '
+        'File "/lib/site-packages/torch/nn/modules/linear.py", line 1, in forward',
     ]
     assert "secret" not in "".join(kept.values())
     assert "ann" not in "".join(kept.values())

@@ -59,6 +59,10 @@ if TYPE_CHECKING:
         ("execute_diffusion_1_256x256", Iteration("diffusion", 1)),
         ("attention of 8 requests, 1 new tokens each, to 640", Iteration("decode", 8, 8, 8, 5120, 5120)),
         ("attention of 8 requests, 512 new tokens each, to several", Iteration("prefill", 8, 4096, 0)),
+        (
+            "attention of 8 requests, 512 new tokens each, to 512 and attention of 8 requests, 1 new tokens each, to 9",
+            Iteration("mixed", 8, 4104, 8, 4168),
+        ),
         ("execute_model", None),
         ("decode", None),
         ("step[decode]", None),

@@ -248,13 +248,14 @@ def test_replays_of_a_graph_in_a_row_are_iterations() -> None:
     found = page_kinds(select(main))
     assert found is not None
     replay, other = found.kinds
-    assert (replay.phase, len(replay.steps), other.phase, len(other.steps)) == ("replay", 32, "before", 1)
+    assert (replay.phase, len(replay.steps), other.phase, len(other.steps)) == ("decode", 32, "before", 1)
     calls = main.host.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).sort("start")["start"]
     between = (calls[-1] - calls[0]) / 31
     assert replay.mean_ns == pytest.approx(between, rel=0.02)
     assert replay.served is not None
     assert replay.served.kernels == 7424 / 32
-    assert replay.served.tokens_per_s is None  # no name tells how many
+    assert (replay.served.batch, replay.served.context) == (8, 640)  # by the shapes of its attention
+    assert replay.served.tokens_per_s == pytest.approx(8e9 / between, rel=0.02)
 
 
 def test_evaluation_between_training_steps_is_a_kind_by_its_ranges_or_by_what_it_does(tmp_path):

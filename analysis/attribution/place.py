@@ -56,6 +56,17 @@ def is_own(frame: str) -> bool:
     return package not in LIBRARIES and package not in sys.stdlib_module_names
 
 
+def is_of_library(frame: str) -> bool:
+    """Whether a Python frame is of a library that is written with torch, such as transformers."""
+    match = FRAME.fullmatch(frame)
+    package = _INSTALLED.sub("", match["file"]).partition("/")[0] if match else ""
+    return package in LIBRARIES and package not in _BELOW
+
+
+_INSTALLED = re.compile(r"^.*(?:site|dist)-packages/")
+_BELOW = frozenset({"functorch", "numpy", "torch", "tqdm", "triton", "typing_extensions"})
+
+
 def _of_stack(stack: str) -> str:
     """The innermost frame of its own in a stack, or nothing."""
     return next((frame for frame in stack.split(";") if is_own(frame)), "")
@@ -277,7 +288,7 @@ def range_names(trace: Trace, rows: Ints, when: Ints | None = None) -> pl.Series
     clock = LaneClock(int(lane[-1]) + 1, start)
     nesting = nest(lane[marks], start[marks], host["duration"].to_numpy()[marks], clock)
     at = nesting.innermost_at(np.where(rows >= 0, lane[rows], NONE), start[rows] if when is None else when)
-    names: pl.Series = host["name"].gather(_or_null(np.append(marks, NONE)[at]))
+    names: pl.Series = host["name"].gather(or_null(np.append(marks, NONE)[at]))
     return names
 
 
@@ -308,8 +319,8 @@ def placed(
         {
             "frame": _frame_texts(trace, found.frame),
             "backward": found.backward,
-            "module": paths.gather(_or_null(tree.path_of(found.module))),
-            "operator": mapped(host["name"].gather(_or_null(found.call)), call_name, None, pl.Categorical()),
+            "module": paths.gather(or_null(tree.path_of(found.module))),
+            "operator": mapped(host["name"].gather(or_null(found.call)), call_name, None, pl.Categorical()),
             "call": np.where(found.call >= 0, found.call, rows),
         }
     )
@@ -322,7 +333,7 @@ def placed(
     if ranges is not None:
         place = np.full(rows.size, NONE)
         place[nowhere] = np.arange(nowhere.size)
-        named = pl.lit(ranges.cast(pl.Categorical).gather(_or_null(place)))
+        named = pl.lit(ranges.cast(pl.Categorical).gather(or_null(place)))
     return table.with_columns(range=named)
 
 
@@ -341,11 +352,11 @@ _BUILT_IN = re.compile(r"<built-in (?:method|function) (\S+?)(?: of (?:type )?(.
 def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
     """The frame of each row that has one of its own."""
     host = trace.host
-    names: pl.Series = host["name"].gather(_or_null(rows))
+    names: pl.Series = host["name"].gather(or_null(rows))
     named = of_kinds(host["kind"], "python")[rows] | (rows < 0) if host.height else rows < 0
     if named.all():
         return names
-    stacks = host["stack"].gather(_or_null(rows)).cast(pl.String)
+    stacks = host["stack"].gather(or_null(rows)).cast(pl.String)
     own = {stack: _of_stack(stack) for stack in stacks.unique().drop_nulls()}
     texts = stacks.replace_strict(own, default=None, return_dtype=pl.String).cast(pl.Categorical)
     return pl.select(pl.when(pl.Series(named)).then(names).otherwise(texts)).to_series()
@@ -381,7 +392,8 @@ def frames_around(trace: Trace, row: int) -> list[str]:
     return [f"{BACKWARD}{texts[0]}", *texts[1:]] if texts and found.backward[0] else texts
 
 
-def _or_null(rows: Ints) -> pl.Series:
+def or_null(rows: Ints) -> pl.Series:
+    """Row numbers, with null in place of negative ones."""
     numbers = pl.Series(rows)
     return pl.select(pl.when(numbers >= 0).then(numbers)).to_series()
 

@@ -97,7 +97,9 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     if kinds is not None and kinds.typical.phase in named_phases - {None}:  # others are parts of steps
         span = f"an iteration of kind {kinds.typical.phase}"
     elif found.clean_ns is not None and kinds is not None and kinds.typical.phase and len(kinds.kinds) > 1:
-        span = "the median clean step"  # which kinds these are of is not known
+        alike, steps = len(typical_lengths(sel.clean_step_ns)), len(sel.clean_step_ns)
+        of = "clean step" if alike == steps else f"of {alike} of {steps} clean steps"
+        span = f"the median {of}"  # which kinds these are of is not known
     path = critical_path(sel, named)
     kind, untold = _kind(found, path)
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)

@@ -24,6 +24,7 @@ from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.iterations import steps_at
 from tracetui.parsers.names.range_roles import spoken
 from tracetui.parsers.names.serving import (
+    AND,
     ATTENTION,
     BEFORE,
     CAUSAL,
@@ -124,8 +125,8 @@ _ATTENDS = re.compile(r"aten::_?scaled_dot_product(?:_\w+)?_attention(?:_for_cpu
 def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
     """The steps of a program that generates tokens, named by the shapes of their attention; the slots if it does not.
 
-    It does if each step attends with one number of tokens of each request, and some, to several, with one alone. Steps
-    without attention keep their names.
+    It does if each step attends with one number of tokens of each request, or with a prompt's and then with one, and
+    some, to several, with one alone. Steps without attention keep their names.
     """
     if not slots.marked or not trace.steps.height:
         return slots
@@ -146,18 +147,23 @@ def by_attention(trace: Trace, slots: StepSlots) -> StepSlots:
     names = trace.steps["name"].to_list()
     alone = False
     for row, several in told.items():
-        if row < 0:
+        if row < 0 or names[row] == BEFORE:  # of other kinds, such as a prefill and the warm-up of what is replayed
             continue
         known = [one for one in several if one is not None]
-        if len(known) < len(several) or len({one[:2] for one in known}) > 1:
+        parts = sorted({one[:2] for one in known}, key=lambda part: -part[1])
+        if len(known) < len(several) or len(parts) > 2 or (len(parts) == 2 and parts[1][1] != 1):
             return slots
-        attended, causal = {one[2] for one in known}, {one[3] for one in known}
-        to = attended.pop() if len(attended) == 1 else "several"
-        mask = CAUSAL if causal == {True} else WHOLE if causal == {False} else ""
-        names[row] = ATTENTION.format(*known[0][:2], to, mask)
-        alone |= known[0][1] == 1 < max(one[2] for one in known)
+        names[row] = AND.join(_part([one for one in known if one[:2] == part]) for part in parts)
+        alone |= len(parts) == 1 == known[0][1] < max(one[2] for one in known)
     name = dict(zip(trace.steps["index"].to_list(), names, strict=True))
     return replace(slots, name=tuple(name[index] for index in slots.index)) if alone else slots
+
+
+def _part(known: list[tuple[int, int, int, bool | None]]) -> str:
+    attended, causal = {one[2] for one in known}, {one[3] for one in known}
+    to = attended.pop() if len(attended) == 1 else "several"
+    mask = CAUSAL if causal == {True} else WHOLE if causal == {False} else ""
+    return ATTENTION.format(*known[0][:2], to, mask)
 
 
 def _attention_sizes(text: str, concrete: str | None) -> tuple[int, int, int, bool | None] | None:

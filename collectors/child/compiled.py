@@ -25,7 +25,7 @@ MOST_GRAPHS, MOST_BYTES, MOST_FRAMES, MOST_PLACES = 256, 4 << 20, 16, 32
 """So many graphs are kept, of files of so many bytes; of a stack its innermost frames; and so many places are told."""
 _OWN = f"/{__name__.partition('.')[0]}/"
 """In the files of this package, which the program did not write."""
-_COMMENT = re.compile(r"# (?:kernel path: |(?:\w+ )*Source Nodes: )")
+_COMMENT = re.compile(r"# (?:kernel path: |(?:\w+ )*Source Nodes: )|\s+# \[Provenance debug handles\] (?P<call>\S+)")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -40,8 +40,12 @@ def kept(out: Path) -> dict[str, Any] | None:
     if dynamo is None or not getattr(dynamo, "counters", {}).get("frames"):
         return None
     metrics: list[Any] = getattr(dynamo, "get_compilation_metrics", list)()
-    stacks = _stacks(metrics)
-    graphs = {name: text for name, text in _graphs() if text}
+    compiled = [*_provenance(metrics)]
+    stacks: dict[str, list[str]] = {}
+    for one in compiled:
+        for kernel, several in one.items():
+            stacks[kernel] = [*dict.fromkeys([*stacks.get(kernel, ()), *several])]
+    graphs = {name: text for name, text in _graphs(compiled) if text}
     if stacks or graphs:
         folder = out / FOLDER
         folder.mkdir(exist_ok=True)
@@ -59,11 +63,12 @@ def kept(out: Path) -> dict[str, Any] | None:
     }
 
 
-def _stacks(metrics: list[Any]) -> dict[str, list[str]]:
-    """By kernel the frames of the program that it was made from, the innermost last; one text for each stack."""
-    found: dict[str, dict[str, None]] = {}
+def _provenance(metrics: list[Any]) -> Iterator[dict[str, list[str]]]:
+    """Of each graph, by the call of a kernel the frames of the program that it was made from, the innermost last."""
     for one in metrics:
-        for text in getattr(one, "inductor_provenance", None) or ():
+        told = getattr(one, "inductor_provenance", None) or ()
+        for text in (told,) if isinstance(told, str) else told:
+            found: dict[str, list[str]] = {}
             for kernel, stacks in json.loads(text).items():
                 for stack in stacks:
                     frames = [
@@ -72,12 +77,15 @@ def _stacks(metrics: list[Any]) -> dict[str, list[str]]:
                         if _OWN not in match["file"]
                     ]
                     if frames:
-                        found.setdefault(kernel, {})["\n".join(frames[-MOST_FRAMES:])] = None
-    return {kernel: list(stacks) for kernel, stacks in found.items()}
+                        found.setdefault(kernel, []).append("\n".join(frames[-MOST_FRAMES:]))
+            yield {kernel: [*dict.fromkeys(stacks)] for kernel, stacks in found.items()}
 
 
-def _graphs() -> Iterator[tuple[str, str]]:
-    """The files of the graphs that were loaded, with the comments alone that tell of their kernels."""
+def _graphs(compiled: list[dict[str, list[str]]]) -> Iterator[tuple[str, str]]:
+    """The files of the graphs that were loaded, with the comments alone that tell of their kernels.
+
+    Calls are numbered from 1 in several graphs: behind each stands where it is from, by the graph that has all of them.
+    """
     cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
     paths = dict.fromkeys(str(getattr(module, "__file__", "")) for module in getattr(cache, "modules", ()))
     for path in [*paths][-MOST_GRAPHS:]:
@@ -86,9 +94,16 @@ def _graphs() -> Iterator[tuple[str, str]]:
             lines = file.read_text().splitlines() if file.stat().st_size <= MOST_BYTES else []
         except (OSError, ValueError):
             continue
-        chosen = (line for line in lines if _COMMENT.match(line))
-        text = "\n".join(re.sub(r"(?<=^# kernel path: ).*/", "", line) for line in chosen)
-        yield file.name, text and text + "\n"
+        chosen = [match for match in map(_COMMENT.match, lines) if match]
+        calls = {match["call"] for match in chosen if match["call"]}
+        having = [stacks for stacks in compiled if calls and calls <= stacks.keys()]  # of a backward pass more are told
+        alike = [stacks for stacks in having if len(stacks) == min(map(len, having))]
+        text: list[str] = []
+        for match in chosen:
+            text.append(re.sub(r"(?<=^# kernel path: ).*/", "", match.string.lstrip()))
+            several = dict.fromkeys(stack for stacks in alike for stack in stacks.get(match["call"], ()))
+            text += [f"#  {stack}".replace("\n", "; ") for stack in several]
+        yield file.name, "".join(f"{line}\n" for line in text)
 
 
 def _broken(told: Any) -> tuple[str, str | None]:

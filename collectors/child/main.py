@@ -7,7 +7,6 @@ done here). What a user's program has yielded so far is written as soon as it is
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
@@ -127,9 +126,12 @@ def main(path: str) -> int:
     except SystemExit as left:  # the user's script left on its own
         code = left.code if isinstance(left.code, int) else (1 if left.code else 0)
         result["error"] = None if not code else f"the program exited with code {code}"
-    with contextlib.suppress(Exception):  # what torch.compile tells is its own affair, and no reason to fail
+    try:
         if (told := compiled.kept(Path(spec["out"]))) is not None:
             result.setdefault("measurement", {})["compiled"] = told
+    except Exception as error:  # what torch.compile tells is its own affair, and no reason to fail
+        problem = f"what torch.compile wrote was not kept: {type(error).__name__}: {_first_line(error)}"
+        result["notes"] = [*result.get("notes", ()), problem]
     _write(file, _by_rank(spec, result))
     return code
 

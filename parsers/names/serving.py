@@ -40,6 +40,9 @@ REPLAY, OTHER, BEFORE = "launch to launch of a graph", "between launches of a gr
 _REPLAYS = {REPLAY: "replay", OTHER: "other", BEFORE: "before"}
 ATTENTION = "attention of {} requests, {} new tokens each, to {}{}"
 """Names a step that no range names by the shapes of its attention."""
+AND = " and "
+"""Between two of these, where a step computes a prompt and goes on with it."""
+_SUMMED = ("tokens", "generated", "context")
 CAUSAL, WHOLE = ", each to those before it", ", each to all"
 _ATTENTION = re.compile(ATTENTION.format(r"(\d+)", r"(\d+)", r"(?:(\d+)|several)", f"({CAUSAL}|{WHOLE})?"))
 _XDIT = re.compile(r"execute_diffusion_(?P<batch>\d+)_\d+x\d+")
@@ -77,6 +80,9 @@ def iteration_of(name: str) -> Iteration | None:
     name = name.strip()
     if name in _REPLAYS:
         return Iteration(_REPLAYS[name])
+    if AND in name and len(parts := [part for part in map(iteration_of, name.split(AND)) if part is not None]) == 2:
+        tokens, generated, context = (_sum(*(getattr(part, of) for part in parts)) for of in _SUMMED)
+        return Iteration(MIXED, max(part.requests or 0 for part in parts), tokens, generated, context)
     if match := _ATTENTION.fullmatch(name):
         many, each = int(match[1]), int(match[2])
         context = many * int(match[3]) if match[3] else None
