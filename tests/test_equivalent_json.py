@@ -1,4 +1,4 @@
-"""Keys of one recording, spelled in other ways that JSON allows; whole files are spelled so by `fuzz.equivalent`."""
+"""One recording, spelled in the many ways that JSON allows, is one recording."""
 
 import gzip
 import json
@@ -6,11 +6,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fuzz.spelled import Writer
 from sample_runs import DATA
 
 from tracetui.parsers import open_path
+from tracetui.parsers.chrome import layout
+from tracetui.parsers.trace import FRAMES
 
 RECORDING = json.loads(gzip.decompress((DATA / "ops/ops.trace.json.gz").read_bytes()))
+
+
+def all_of(path: Path) -> list[Any]:
+    """All that a report is made of, but for places in the file."""
+    trace = open_path(path, cache=False).main
+    notes = tuple(note for note in trace.notes if note.reason != layout.TWICE)
+    frames = [getattr(trace, name).drop("offset", strict=False).rows() for name in FRAMES]
+    return [*frames, trace.info, notes, trace.source.events_total, trace.source.events_parsed]
+
+
+def test_eight_spellings_are_one_recording(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(RECORDING))
+    expected = all_of(path)
+    for seed in range(1, 9):
+        path.write_text(Writer(seed).whole(RECORDING), encoding="utf-8")
+        assert json.loads(path.read_text()).items() >= RECORDING.items() or Writer(seed).moves
+        assert all_of(path) == expected, f"spelled by seed {seed}"
 
 
 def test_a_key_is_the_same_whichever_of_its_letters_is_escaped(tmp_path: Path) -> None:
