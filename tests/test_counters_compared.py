@@ -206,9 +206,8 @@ def test_text_report_of_one_recording(capsys: pytest.CaptureFixture[str]) -> Non
 # --- the screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_counters_tab(size: tuple[int, int]) -> None:
-    async with opened(recorded("ncu/vim_full_details.csv.gz"), size=size) as (app, pilot):
+async def test_the_counters_tab() -> None:
+    async with opened(recorded("ncu/vim_full_details.csv.gz")) as (app, pilot):
         await press(pilot, "6")
         kernels = screen_text(app)
         assert "44 launches of 17 kernels, 303.9 µs" in kernels

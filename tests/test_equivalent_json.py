@@ -1,4 +1,4 @@
-"""One recording, spelled in the many ways that JSON allows, gives one report."""
+"""One recording, spelled in the many ways that JSON allows, is one recording."""
 
 import gzip
 import json
@@ -9,23 +9,11 @@ import pytest
 from fuzz.spelled import Writer
 from sample_runs import DATA
 
-from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.trace import FRAMES
 
 RECORDING = json.loads(gzip.decompress((DATA / "ops/ops.trace.json.gz").read_bytes()))
-
-
-def report_of(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    assert main(["report", str(path), "--format", "json", "--no-cache"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    for key in ("path", "bytes"):
-        found["run"].pop(key, None)
-        found["run"]["traces"][0]["source"].pop(key)
-    source = found["run"]["traces"][0]["source"]
-    source["repaired"] = [note for note in source["repaired"] if note["reason"] != layout.TWICE]
-    return found
 
 
 def all_of(path: Path) -> list[Any]:
@@ -36,16 +24,14 @@ def all_of(path: Path) -> list[Any]:
     return [*frames, trace.info, notes, trace.source.events_total, trace.source.events_parsed]
 
 
-def test_twenty_spellings_have_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eight_spellings_are_one_recording(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text(json.dumps(RECORDING))
-    expected, said = all_of(path), report_of(path, capsys)
-    assert said["run"]["traces"][0]["kernels"]
-    for seed in range(1, 21):
+    expected = all_of(path)
+    for seed in range(1, 9):
         path.write_text(Writer(seed).whole(RECORDING), encoding="utf-8")
         assert json.loads(path.read_text()).items() >= RECORDING.items() or Writer(seed).moves
         assert all_of(path) == expected, f"spelled by seed {seed}"
-    assert report_of(path, capsys) == said
 
 
 def test_a_key_is_the_same_whichever_of_its_letters_is_escaped(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ RUNS: dict[str, Path] = {
         )
     },
     **{f"planted/{path.parent.name}": path.parent for path in sorted((OUTSIDE / "planted").glob("*/run.json"))[::6]},
-    **{f"ranks4/{path.name}": path for path in sorted((OUTSIDE / "ranks4").glob("*")) if path.is_dir()},
+    **{f"ranks4/{path.name}": path for path in (OUTSIDE / "ranks4").glob("ddp_host")},
 }
 GPU = ("kernel", "communication", "memcpy", "memset")
 KINDS = {"clean": "without the profiler", "light": "in the light recording", "recorded": "as recorded"}

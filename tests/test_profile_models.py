@@ -140,14 +140,11 @@ def test_a_program_is_profiled_around_its_optimizer(tmp_path):
         "    net(torch.randn(2, 4)).sum().backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
     )
 
-    def run(count, name):
-        request = ProfileRequest(
-            output=tmp_path / name, command=("python", str(script), str(count)), device="cpu", steps=2, warmup=1,
-            python=sys.executable,
-        )  # fmt: skip
-        return launch(request, lambda _: None)
-
-    done = run(6, "done")
+    request = ProfileRequest(
+        output=tmp_path / "done", command=("python", str(script), "6"), device="cpu", steps=2, warmup=1,
+        python=sys.executable,
+    )  # fmt: skip
+    done = launch(request, lambda _: None)
     assert done.status == "finished", done.problems
     opened = open_path(done.folder, cache=False)
     assert opened.main.steps.height == 2
@@ -156,9 +153,6 @@ def test_a_program_is_profiled_around_its_optimizer(tmp_path):
     assert len(opened.manifest.measurement.profiled_step_ns) == 2
     assert opened.manifest.outcome.skipped == tuple(done.problems)
     assert "3 of 10 steps were timed" in done.problems[0]
-    short = run(1, "short")
-    assert short.status == "failed"
-    assert "optimizer.step() 1 times" in short.problems[0]
 
 
 def test_a_program_that_fails_when_its_operators_are_looked_at_keeps_what_was_recorded(tmp_path):
@@ -203,7 +197,7 @@ def test_a_program_without_end_is_ended_by_its_user(tmp_path, when, status):
     assert len(opened.main.clean_step_ns) == 4
 
 
-@pytest.mark.parametrize("how", ["eager", "torch.compile(net)", "net.compile()", "torch.jit.trace"])
+@pytest.mark.parametrize("how", ["torch.compile(net)", "torch.jit.trace"])
 def test_a_program_without_an_optimizer_is_profiled_around_its_model(tmp_path, how):
     script = tmp_path / "infer.py"
     script.write_text(
@@ -216,9 +210,7 @@ def test_a_program_without_an_optimizer_is_profiled_around_its_model(tmp_path, h
         "        return self.body(x)\n"
         "net, eager = Net(), {'backend': 'eager', 'fullgraph': True}\n"
         + {
-            "eager": "",
             "torch.compile(net)": "net = torch.compile(net, **eager)\n",
-            "net.compile()": "net.compile(**eager)\n",
             "torch.jit.trace": "net = torch.jit.trace(net, torch.randn(2, 4))\n",
         }[how]
         + "with torch.inference_mode():\n    for _ in range(30):\n        net(torch.randn(2, 4))\n"

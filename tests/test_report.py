@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import reported
-from as_json import as_structs, diff_report, report
+from as_json import as_structs, report
 from by_schema import wrong
 from contract import LISTS, OF_RUN, may_be_null, nulls, rows_at
 from msgspec import to_builtins
@@ -325,11 +325,3 @@ def _gpu_us(trace: Trace) -> float:
     """GPU time per step."""
     work = trace.device.filter(trace.device["step"].is_not_null() & (trace.device["kind"] != "annotation"))
     return int(work["duration"].sum()) / 1000 / trace.steps.height
-
-
-def test_a_run_compared_with_itself_has_not_changed(recording: Callable[[str], Trace]) -> None:
-    sel = select(recording(VIM))
-    found = diff_report(sel, sel)
-    assert found["step"]["delta_us"] == 0
-    assert {row["status"] for name in ("kernels", "operators", "modules") for row in found[name]} == {"same"}
-    assert found["comparable"] == {"verdict": "comparable", "differences": []}

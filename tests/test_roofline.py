@@ -379,9 +379,8 @@ def test_text_and_markdown(capsys: pytest.CaptureFixture[str], name: str) -> Non
     assert capsys.readouterr().out.isascii()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-async def test_the_tab_without_counters(size: tuple[int, int]) -> None:
-    async with opened(recorded(VIM), size=size) as (app, pilot):
+async def test_the_tab_without_counters() -> None:
+    async with opened(recorded(VIM)) as (app, pilot):
         await press(pilot, "6")
         text = screen_text(app)
         assert "Roofline" in text

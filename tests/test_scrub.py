@@ -247,13 +247,10 @@ def test_a_trace_of_any_size_is_copied_in_little_memory(odd: bytes) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz",
         "ops/ops.trace.json.gz",
         "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz",
         "jax/h200.trace.json.gz",
-        "nsys/vim_tiny_fp32_bs4.sqlite.gz",
         "nsys/graph_node.sqlite.gz",
-        "ncu/vim_full_details.csv.gz",
         "ncu/vim_basic_stdout_details.csv.gz",
         "memory/gpt_memory_snapshot.pickle.gz",
     ],

@@ -228,10 +228,7 @@ def test_the_command_line_of_an_own_program_is_no_name(tmp_path: Path) -> None:
     ("name", "names"),
     [
         ("ops/ops.trace.json.gz", True),
-        ("nsys/graph_node.sqlite.gz", False),
         ("nsys/graph_node.sqlite.gz", True),
-        ("ops/ops.ncu.csv.gz", True),
-        ("jax/h200.trace.json.gz", False),
     ],
 )
 def test_no_number_of_a_report_changes(tmp_path: Path, name: str, names: bool) -> None:

@@ -241,7 +241,11 @@ def test_the_diff_names_changes_by_word_and_sign(recording: Callable[[str], Trac
 
 def test_a_run_has_not_changed_from_itself(recording: Callable[[str], Trace]) -> None:
     sel = select(recording(VIM))
-    text = diff_text(diff_report(sel, sel))
+    found = diff_report(sel, sel)
+    assert found["step"]["delta_us"] == 0
+    assert {row["status"] for name in ("kernels", "operators", "modules") for row in found[name]} == {"same"}
+    assert found["comparable"] == {"verdict": "comparable", "differences": []}
+    text = diff_text(found)
     assert "B's step is as long as A's within these two runs: 105.7 ms" in text
     assert "Kernels: 0 added, 0 removed, 0 changed" in text
     assert "Where the difference" not in text
