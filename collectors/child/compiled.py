@@ -37,9 +37,9 @@ def kept(out: Path) -> dict[str, Any] | None:
         most frequent first. None where nothing was compiled.
     """
     dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo is None or not getattr(dynamo, "counters", {}).get("frames"):
-        return None
     metrics: list[Any] = getattr(dynamo, "get_compilation_metrics", list)()
+    if not (metrics or getattr(dynamo, "counters", {}).get("frames")):  # a program may clear its counters
+        return None
     compiled = [*_provenance(metrics)]
     stacks: dict[str, list[str]] = {}
     for one in compiled:

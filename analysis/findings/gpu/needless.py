@@ -375,7 +375,7 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     places = around(facts.trace, row_ids(launched["operator"]))
     holds = np.where(places.frame >= 0, places.frame, places.module)
     called = host["name"].gather(launched["operator"]).cast(pl.String)
-    sums = np.array([bool(_SUMS.match(name)) for name in called]) & ~places.backward
+    sums = names.matching(called, lambda name: bool(_SUMS.match(name))) & ~places.backward
 
     def read(size: int) -> Bools:
         return np.array([text is not None and max(map(prod, given[text]), default=0) == size for text in texts])
