@@ -96,3 +96,18 @@ def test_a_program_that_compiles_nothing_leaves_nothing(torch, tmp_path):
     torch.get_compilation_metrics = list
     assert compiled.kept(tmp_path) is None
     assert not (tmp_path / compiled.FOLDER).exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "told"),
+    [
+        ("torch/_dynamo/convert_frame.py", "_compile", True),
+        ("torch/_inductor/compile_fx.py", "fx_codegen_and_compile", True),
+        ("torch/_inductor/output_code.py", "__call__", False),
+        ("torch/_dynamo/eval_frame.py", "compile_wrapper", False),
+    ],
+)
+def test_compiling_is_told_from_what_was_compiled(file, function, told):
+    space = {"look": compiled.is_under_way}
+    exec(compile(f"def {function}(): return look()", f"/env/site-packages/{file}", "exec"), space)
+    assert space[function]() is told

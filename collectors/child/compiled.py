@@ -26,6 +26,7 @@ MOST_GRAPHS, MOST_BYTES, MOST_FRAMES, MOST_PLACES = 256, 4 << 20, 16, 32
 _OWN = f"/{__name__.partition('.')[0]}/"
 """In the files of this package, which the program did not write."""
 _COMMENT = re.compile(r"# (?:kernel path: |(?:\w+ )*Source Nodes: )|\s+# \[Provenance debug handles\] (?P<call>\S+)")
+_AT_WORK = re.compile(r"/torch/(?:_dynamo/convert_frame\.py:|_inductor/compile_fx\.py:\w*compile)")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -61,6 +62,17 @@ def kept(out: Path) -> dict[str, Any] | None:
             if getattr(one, "recompile_reason", None)
         ),
     }
+
+
+def is_under_way() -> bool:
+    """Whether any thread is inside of torch.compile's work, autotuning too, and not in what it made."""
+    found = False
+    for top in sys._current_frames().values():
+        frame: Any = top
+        while frame is not None and not found:
+            found = _AT_WORK.search(f"{frame.f_code.co_filename}:{frame.f_code.co_name}") is not None
+            frame = frame.f_back
+    return found
 
 
 def _provenance(metrics: list[Any]) -> Iterator[dict[str, list[str]]]:

@@ -15,7 +15,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import machine_torch, ranks, unchanged
+from . import compiled, machine_torch, ranks, unchanged
 from .graphs import MOST_CAPTURES, Captures, in_a_line
 from .marks import LEARNED_FROM, Marks, Pauses, Watch, after_each_call, synchronize
 from .outside import Outside, when_imported
@@ -188,7 +188,7 @@ class Recorder:
     def _wait_for_a_step(self) -> None:
         """Has a stretch of time recorded where no step has ended by then; a program with alarms of its own has none.
 
-        A program that does not use the GPU yet, or takes ever more of its memory, is getting ready.
+        A program that compiles, does not use the GPU yet, or takes ever more of its memory, is getting ready.
         """
         import torch
 
@@ -196,6 +196,8 @@ class Recorder:
 
         def is_due() -> bool:
             nonlocal looks, reserved
+            if compiled.is_under_way():
+                return False
             looks, before, reserved = looks + 1, reserved, -1
             if self._device() == "cuda":
                 reserved = torch.cuda.memory_reserved()
