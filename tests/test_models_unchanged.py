@@ -56,6 +56,22 @@ def test_a_function_and_a_line_with_the_same_results_are_told_with_their_operato
     assert line["file"].endswith("test_models_unchanged.py")
 
 
+def test_what_a_step_computes_again_is_told_with_its_later_calls() -> None:
+    def embed(words: torch.Tensor) -> torch.Tensor:
+        return LEARNED(words).relu()
+
+    def step() -> None:
+        one, other = torch.randn(4, 8), torch.randn(4, 8)
+        scored((embed(one) * embed(other) + embed(one)) @ torch.randn(8, 8)).sum().backward()
+
+    (again,) = found(step)
+    assert (again["function"], again["again"]) == ("embed", True)
+    assert again["operators"] == [
+        {"name": "aten::addmm", "of": 3, "calls": [2]},
+        {"name": "aten::relu", "of": 3, "calls": [2]},
+    ]
+
+
 def test_the_same_input_again_says_nothing_of_the_program() -> None:
     assert found(lambda: scored(encoded() @ WORDS.T)) == []
 

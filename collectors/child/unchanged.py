@@ -3,6 +3,7 @@
 For some steps after everything is recorded, each operator of the program's own thread is followed by sums of its
 results, kept on the device. Where the operators of a line or function of the program yield the same in all of these
 steps, that place is told, and which calls of the step they are: of each operator's name so many, counted from 0.
+So are operators that yield what another one of their name has yielded before them in the same step.
 """
 
 from __future__ import annotations
@@ -163,6 +164,10 @@ class Unchanged:
             if any(work[place] for place in at):
                 named.setdefault(_within(frames, {calls[place][0] for place in at}), []).extend(at)
         told = [{**place_words(place), "operators": _ranges(at, calls, number, seen)} for place, at in named.items()]
+        told += [
+            {**place_words(place), "again": True, "operators": _ranges(at, calls, number, seen)}
+            for place, at in _again(steps, same).items()
+        ]
         return sorted(told, key=lambda each: -sum(len(of["calls"]) for of in each["operators"]))[:MOST_PLACES]
 
 
@@ -170,6 +175,35 @@ def _by_frames(step: Any) -> dict[tuple[Place, ...], Any]:
     found: dict[tuple[Place, ...], Any] = {}
     for frames, *done in step:
         found.setdefault(frames, []).append(done)
+    return found
+
+
+def _again(steps: list[Any], told: list[bool]) -> dict[Place, list[int]]:
+    """By place, the operators of a step that yield what others yielded before; none where steps are not alike.
+
+    Args:
+        steps: the operators of each.
+        told: of each operator, whether it is told already.
+    """
+    calls = [[call[:2] for call in step] for step in steps]
+    if any(each != calls[0] for each in calls):
+        return {}
+    known: list[set[Any]] = [set() for _ in steps]
+    found: dict[Place, list[int]] = {}
+    run: list[int] = []
+    for place, (frames, name) in enumerate([*calls[0], ((), "")]):
+        if _MAKES_SPACE.search(name):
+            continue
+        results = [(name, repr(step[place][2])) for step in steps] if name else []
+        if frames and not told[place] and all(result in seen for result, seen in zip(results, known)):
+            run.append(place)
+        elif run:
+            one, *others = ([part[-1] for part in _parts(calls[0][each][0])] for each in run)
+            common = [part for part in one if all(part in parts for parts in others)]
+            found.setdefault(common[-1], []).extend(run)
+            run = []
+        for result, seen in zip(results, known):
+            seen.add(result)
     return found
 
 

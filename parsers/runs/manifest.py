@@ -426,6 +426,8 @@ class Unchanged(Struct, frozen=True, gc=False):
     function: str = ""
     whole: bool = False
     """Whether all that the function does is the same."""
+    again: bool = False
+    """Whether it is what operators have yielded before in the same step, and not in the step before."""
     operators: tuple[OperatorCalls, ...] = ()
 
 

@@ -345,7 +345,7 @@ S34 = Rule(
 
 S35 = Rule(
     "S35",
-    "The same result in each step",
+    "The same result in each step, or again within one",
     needs=("timeline", "operators"),
     rests_on=("gpu", "host", "whole"),
     thresholds={"share_percent": chosen(3, "%", "what the step would be shorter without it")},
@@ -355,13 +355,14 @@ S35 = Rule(
     compared="from {share_percent} of the step on",
     several=True,
     explanation="""
-    A function or line of the program computes in each step what it computed in the step before.
+    A function or line of the program computes in each step what it computed in the step before, or before in this one.
 
     `tracetui profile` compares what the operators of the program's own thread yield in three steps, after all
     recordings (`unchanged` in run.json), where nothing is compiled. Named are places all of whose operators yield the
     same, apart from new tensors that are only filled. Where nearly all of a step yields the same, it had the same input
-    again, and nothing is said. Their calls are found in the recording by name and number within the step; all calls of
-    one function or line are one finding.""",
+    again, and nothing is said. So are operators whose result another one of their name has yielded before in the same
+    step, in each of the three; their gradients count too, since with one result there is one. The calls are found in
+    the recording by name and number within the step; all calls of one function or line are one finding.""",
 )
 
 S37 = Rule(

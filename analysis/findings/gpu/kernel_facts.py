@@ -21,6 +21,7 @@ from tracetui.analysis.gpu.occupancy import Occupancy, SmLimits, occupancy, wave
 from tracetui.analysis.roofline.peaks import known_device, sm_limits
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
+from tracetui.parsers.names.kernel_makers import FUSED_BY_COMPILER
 
 MOST = 3
 """How many kernels a rule names at most."""
@@ -143,11 +144,18 @@ def limiter_text(shape: Shape, sm_warps: int) -> str:
     return f"{' and '.join(reasons)}; {resident}"
 
 
+LEAST_ATTAINED = 5.0
+"""A compiler's kernel that attains less of its roof, in percent, does more than the shapes of its arguments tell."""
+
+
 def attained(facts: Facts) -> dict[str, tuple[float, str, str]]:
     """Share of the roof that each kernel attains, which roof, and the source; counters take precedence over shapes."""
     found: dict[str, tuple[float, str, str]] = {}
     rows = facts.roofline.points.select("name", "attained_percent", "roof", "origin").iter_rows()
     for name, percent, roof, origin in rows:
+        by_shapes = origin != "counters" and FUSED_BY_COMPILER.search(name) is not None
+        if by_shapes and percent is not None and percent < LEAST_ATTAINED:
+            continue
         if percent is not None and roof is not None and (name not in found or origin == "counters"):
             found[name] = (percent, roof, origin)
     return found

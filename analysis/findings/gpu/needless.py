@@ -102,25 +102,38 @@ def _without_gradient(facts: Facts, function: Bools) -> Ints:
     return outermost
 
 
+AGAIN = (
+    "Keep the first result and use it again in this step: an embedding, a mask, a weight"
+    " (torch.nn.utils.parametrize.cached())."
+)
+
+
 @looks_for(S35)
 def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
     told = () if facts.manifest is None else facts.manifest.measurement.unchanged
     if not told or (facts.host_model is None and not facts.is_without_gpu):
         return
     known = _numbered_operators(facts)
-    places: dict[tuple[str, int, str, bool], list[Unchanged]] = {}
+    places: dict[tuple[str, int, str, bool, bool], list[Unchanged]] = {}
     for one in told:  # a function that is called several times per step is told of once for each call
-        places.setdefault((one.file, one.line, one.function, one.whole), []).append(one)
+        places.setdefault((one.file, one.line, one.function, one.whole, one.again), []).append(one)
     for calls in places.values():
         each, rows = calls[0], np.concatenate([_calls_of(known, one) for one in calls])
         if not rows.size:
             continue
-        bound = gain.of_host_rows(facts, np.isin(np.arange(facts.trace.host.height), rows))
+        marked = np.isin(np.arange(facts.trace.host.height), rows)
+        if each.again:  # with one result there is one gradient
+            host = facts.trace.host
+            marked |= np.append(nearest(parents_of(host), marked, np.arange(host.height)) >= 0, False)[
+                row_ids(host["forward"])
+            ]
+        bound = gain.of_host_rows(facts, marked)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
+        same = "the same in each step" if not each.again else "what it was before in the same step"
         what = f"all of {each.function}" if each.whole else f"line {each.line} of {each.function}"
         yield bound.finding(
-            f"Compute once {each.file}:{each.line}, {each.function}: its result is the same in each step",
+            f"Compute once {each.file}:{each.line}, {each.function}: its result is {same}",
             (
                 Evidence("the same bits in each of the steps compared", what),
                 Evidence(

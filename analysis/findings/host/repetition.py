@@ -208,6 +208,9 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
         return
     host, model = facts.trace.host, facts.host_model
     step_ns = facts.page_step.ns if model is None else model.step_ns
+    # of a stretch of time, what goes on for most of it are the program's own steps
+    passes_of = () if facts.manifest is None else facts.manifest.measurement.passes
+    by_time = any(each.name == "rich" and each.steps is None for each in passes_of)
     same, is_pass = "same", pl.col("is_pass")
     passes = is_pass.sum().over("frame", "step")
     many = (pl.len().over(same) >= limits.calls) | ((passes >= limits.passes) & (pl.len().over(same) == passes))
@@ -228,7 +231,10 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
     for (function,), calls in often.group_by("function", maintain_order=True):
         # the last one stays: what waits for the GPU would do so once for all
         again = calls.filter(pl.int_range(pl.len()).over(same) < pl.len().over(same) - 1)["place"].to_numpy()
-        bound = gain.of_calls(facts, *_taken(facts, found, again))
+        start, end, launched = _taken(facts, found, again)
+        if by_time and end.max() - start.min() > HALF * step_ns:
+            continue
+        bound = gain.of_calls(facts, start, end, launched)
         bound = bound if model is None else gain.of_the_step(bound, model)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
