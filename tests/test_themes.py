@@ -7,6 +7,7 @@ import pytest
 from sample_runs import FP16, FP32
 from textual.color import Color
 from textual.filter import ANSIToTruecolor
+from textual.widgets import OptionList
 from tui_pilot import opened, press, screen_text, write
 
 from tracetui.app.settings import schema as settings
@@ -157,6 +158,18 @@ async def test_the_palette_changes_the_theme_at_once() -> None:
         await write(pilot, "theme high")
         await press(pilot, "enter")
         assert app.theme == "high-contrast"
+
+
+@pytest.mark.parametrize("without_colors", [True, False])
+async def test_lists_show_where_one_is_without_colours_of_their_own(monkeypatch, without_colors) -> None:
+    if without_colors:
+        monkeypatch.setenv("NO_COLOR", "1")
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        app.action_theme("ansi")
+        await pilot.press("c")
+        await pilot.pause()
+        (options,) = app.screen.query(OptionList)
+        assert options.get_visual_style("option-list--option", "option-list--option-highlighted").underline
 
 
 async def test_a_theme_of_more_colours_than_there_are_is_refused_with_a_reason() -> None:

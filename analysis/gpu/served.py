@@ -20,7 +20,7 @@ from tracetui.analysis.gpu.activities import WORK, graphs
 from tracetui.analysis.gpu.steps import StepSlots
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, links
-from tracetui.parsers.arrays import Bools, Ints
+from tracetui.parsers.arrays import Ints
 from tracetui.parsers.iterations import steps_at
 from tracetui.parsers.names.range_roles import spoken
 from tracetui.parsers.names.serving import (
@@ -253,15 +253,14 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
     start = steps["start"].to_numpy()
     after = np.append(start[1:], start[-1])
     has_next = own < start.size - 1
-    until = np.where(has_next, after[own] - start[own], length)
+    # the next one may be given out before the GPU has ended this one; the last has none after it
+    until = np.maximum(np.where(has_next, after[own] - start[own], 0), length)
     gap = np.maximum(after - start - steps["duration"].to_numpy(), 0)[own][has_next]
     work = _work(sel.trace)
     busy = worked_ns(sel.trace, slots.start[rows], slots.end[rows])
     mine = work.filter(pl.col("step").is_in(own.tolist())) if sel.trace.steps.height else work
     launches = mine["launch"].n_unique() if work.height and mine["launch"].null_count() == 0 else None
     whole = (mine["kind"] == "graph").any()  # what a graph launched was not recorded
-    # the last iteration has none after it: its own length stands for the time until then only where it is alone
-    timed = has_next if has_next.any() else np.ones(own.size, np.bool_)
     return Served(
         busy_percent=100 * busy / int(length.sum()) if length.sum() and work.height else None,
         launches=None if launches is None else launches / rows.size,
@@ -270,8 +269,8 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
         batch=_mean(told, _batch),
         tokens=_mean(told, _tokens),
         context=_mean(told, _context),
-        tokens_per_s=_rate(phase, told, until, timed),
-        curve=_curve(phase, told, length, until, timed),
+        tokens_per_s=_rate(phase, told, until),
+        curve=_curve(phase, told, length, until),
     )
 
 
@@ -307,15 +306,14 @@ def _mean(told: list[Iteration], size: Callable[[Iteration], float | None]) -> f
     return fmean(values) if values and len(values) == len(told) else None
 
 
-def _rate(phase: str, told: list[Iteration], until: Ints, timed: Bools) -> float | None:
+def _rate(phase: str, told: list[Iteration], until: Ints) -> float | None:
     """New tokens per second of these iterations; None where a number of tokens is not known."""
-    tokens = [one.tokens for one, counts in zip(told, timed.tolist(), strict=True) if counts]
-    known = [number for number in tokens if number is not None]
-    spent = int(until[timed].sum())
-    return 1e9 * sum(known) / spent if phase in ALL_NEW and known and len(known) == len(tokens) and spent else None
+    known = [one.tokens for one in told if one.tokens is not None]
+    spent = int(until.sum())
+    return 1e9 * sum(known) / spent if phase in ALL_NEW and known and len(known) == len(told) and spent else None
 
 
-def _curve(phase: str, told: list[Iteration], length: Ints, until: Ints, timed: Bools) -> tuple[Point, ...]:
+def _curve(phase: str, told: list[Iteration], length: Ints, until: Ints) -> tuple[Point, ...]:
     """Time by the first of these sizes in which the iterations differ."""
     sizes = {"batch": _batch, "context": _context, "tokens": _tokens}
     order = ("batch", "context") if phase == DECODE else ("tokens", "batch", "context")
@@ -331,7 +329,7 @@ def _curve(phase: str, told: list[Iteration], length: Ints, until: Ints, timed: 
         points = []
         for each in range(int(number.max()) + 1):
             rows = np.flatnonzero(number == each)
-            rate = _rate(phase, [told[row] for row in rows.tolist()], until[rows], timed[rows])
+            rate = _rate(phase, [told[row] for row in rows.tolist()], until[rows])
             points.append(
                 Point(by, float(size[rows].min()), float(size[rows].max()), rows.size, float(length[rows].mean()), rate)
             )

@@ -215,7 +215,7 @@ SERVED = Table(
         ),
         Field(
             "tokens_per_s", "Tokens/s", "number", width=9, priority=0, main=True, null=True,
-            about="new tokens by the time from the begin of an iteration to that of the next",
+            about="new tokens by the time from an iteration's begin to the next one's, or to its end if that is later",
         ),
     ),
     data=EVERY,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from statistics import fmean
 
 from msgspec import UNSET, Struct, convert
 
 from tracetui.analysis.base.api_names import runtime
-from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
+from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, three_digits
 from tracetui.analysis.counters.counters import BOUND_WORDS
 from tracetui.analysis.gpu.idle import IDLE_WORDS
 from tracetui.analysis.report.model import Cost, HostSamples, Memory, Overview, PageStep, Row, TensorCores, Trace
@@ -248,7 +250,24 @@ def _kinds(found: Overview, layout: Layout) -> Iterator[Part]:
         yield listed(SERVED, found.served, layout, base="means of an iteration", whole=0)
         yield listed(SERVED_WORK, found.served_work, layout, base="as recorded; means of an iteration", whole=0)
     if found.served_sizes:
-        yield listed(SERVED_SIZES, found.served_sizes, layout, base="iterations of about one size", whole=0)
+        grows = tuple(_growth(found.served_sizes))
+        yield listed(
+            SERVED_SIZES, found.served_sizes, layout, base="iterations of about one size", whole=0, after=grows
+        )
+
+
+def _growth(sizes: Sequence[Row]) -> Iterator[str]:
+    """What a larger batch, prompt or context costs, of each phase that was measured with several."""
+    for kind, points in groupby(sizes, key=itemgetter("kind")):
+        rows = sorted(points, key=itemgetter("least"))
+        first, last = rows[0], rows[-1]
+        if last["least"] > first["most"] and first["tokens_per_s"] and last["tokens_per_s"]:
+            before, after = (format_us(1e6 / row["tokens_per_s"]) for row in (first, last))
+            yield (
+                f"{kind.capitalize()}: with {three_digits(last['least'] / first['least'])} times the {first['by']} an"
+                f" iteration takes {three_digits(last['mean_us'] / first['mean_us'])} times as long, and {after} for"
+                f" each new token in place of {before}."
+            )
 
 
 def _in_full(trace: Trace, layout: Layout) -> bool:

@@ -45,7 +45,12 @@ class Place(NamedTuple):
 
 
 PLACES = (
-    Place("overview", "", "summary step time breakdown limit bottleneck diagnosis gpu utilization performance"),
+    Place(
+        "overview",
+        "",
+        "summary step time breakdown limit bottleneck diagnosis gpu utilization performance serving phases iterations"
+        " prefill decode tokens per second token batch throughput",
+    ),
     Place("kernels", "kernels", "cuda_gpu_kern_sum gpu kernels top kernel view occupancy tensor cores"),
     Place("kernels", "copies", "memcpy memset transfers htod dtoh dtod cuda_gpu_mem_time_sum bandwidth pcie"),
     Place("operators", "operators", "aten ops torch operator view framework"),
