@@ -39,7 +39,7 @@ def kept(out: Path) -> dict[str, Any] | None:
     """
     dynamo = sys.modules.get("torch._dynamo.utils")
     metrics: list[Any] = getattr(dynamo, "get_compilation_metrics", list)()
-    if not (metrics or getattr(dynamo, "counters", {}).get("frames")):  # a program may clear its counters
+    if not (metrics or getattr(dynamo, "counters", {}).get("frames")):  # of fullgraph=True no frames are counted
         return None
     compiled = [*_provenance(metrics)]
     stacks: dict[str, list[str]] = {}
