@@ -7,9 +7,11 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from sample_runs import DATA, changeable
 
@@ -22,7 +24,7 @@ from tracetui.app.cli.main import main
 from tracetui.app.settings import state
 from tracetui.collectors.proving import add
 from tracetui.parsers import Run, TraceError, open_path
-from tracetui.parsers.runs import manifest, samples
+from tracetui.parsers.runs import claims, manifest, samples
 from tracetui.parsers.runs.comments import comments_on
 from tracetui.parsers.runs.side_files import read_text
 
@@ -258,6 +260,17 @@ def test_a_step_that_was_held_up_is_no_contradiction(folder: Path) -> None:
     run = changed(folder, held_up)
     assert run.manifest is not None
     assert run.manifest.contradicted is None
+
+
+@pytest.mark.parametrize(("more_ms", "told"), [(20, False), (200, True)])
+def test_a_single_step_that_was_held_up_is_no_contradiction(folder: Path, more_ms: int, told: bool) -> None:
+    run = open_path(folder)
+    assert run.manifest is not None
+    trace = replace(run.main, steps=run.main.steps.head(1))
+    lasted = int(trace.steps["duration"][0]) + more_ms * 1_000_000
+    measurement = msgspec.structs.replace(run.manifest.measurement, profiled_step_ns=(lasted,), steps=1)
+    said = claims._steps(msgspec.structs.replace(run.manifest, measurement=measurement), trace)
+    assert (said is not None) is told
 
 
 def test_the_profiler_s_start_in_the_first_step_s_range_is_no_contradiction(folder: Path) -> None:

@@ -36,7 +36,7 @@ def header_left(session: Session, own: Own, width: int) -> Text:
         first = next(iter(session.open.values()), None)
         text.append(own("  " + " ".join(fit(printable(str(path)), 60) for path in first.paths) if first else ""))
     elif "b" in runs:
-        names = [printable(runs["a"].name), printable(runs["b"].name)]
+        names = [printable(name) for name in session.run_names.values()]
         if sum(map(cell_width, names)) > width - 24:
             text = Text(" ")  # both names are worth more than the program's
         a, b = fit_all(names, width - 14 - text.cell_len)

@@ -124,6 +124,15 @@ class Session:
         return {side: run for side, run in found.items() if run is not None}
 
     @property
+    def run_names(self) -> dict[Side, str]:
+        """Returns what A and B are called, with the folders that they are in where both have one name."""
+        runs = dict(sorted(self.runs.items()))
+        alike = len({run.name for run in runs.values()}) < len(runs)
+        return {
+            side: f"{run.path.absolute().parent.name}/{run.name}" if alike else run.name for side, run in runs.items()
+        }
+
+    @property
     def silenced(self) -> dict[str, str]:
         """Returns which rules and findings are silenced, with the reasons."""
         return {} if self.config is None else self.config.silenced

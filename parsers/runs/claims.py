@@ -112,6 +112,10 @@ def _training(manifest: RunManifest, trace: Trace) -> str | None:
     return None
 
 
+HELD_UP_NS = 100_000_000
+"""So long a scheduler may hold a process up."""
+
+
 def _steps(manifest: RunManifest, trace: Trace) -> str | None:
     if trace.marked_by is not None or trace.info.recorded_pass == LIGHT:
         return None
@@ -127,7 +131,9 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
         recorded[0] -= _beginning_ns(trace)
         told_ns, recorded_ns = sum(profiled), sum(recorded)
         # one that the scheduler held up at its start or end is no other program's
-        most = sum(_apart(*both) for both in zip(profiled, recorded, strict=True)) > len(profiled) / 2
+        apart = [both for both in zip(profiled, recorded, strict=True) if _apart(*both)]
+        held_up = len(apart) == 1 and 0 < apart[0][0] - apart[0][1] < HELD_UP_NS
+        most = len(apart) > len(profiled) / 2 and not held_up
         if most and _apart(told_ns / len(profiled), recorded_ns / len(profiled)):
             return f"its {len(profiled)} profiled steps take {_ms(told_ns)}, the recorded ones {_ms(recorded_ns)}"
     clean, host = manifest.clean_steps(trace.info.rank), manifest.clean_hosts(trace.info.rank)

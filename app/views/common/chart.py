@@ -37,7 +37,7 @@ class ViewChart(NamedTuple):
 def as_slide(session: Session, tab: str, filter: str, chart: ViewChart, *, compares: bool = False) -> str:
     """The chart as an SVG document; `compares` says whether it is of both runs."""
     sides: tuple[Side, ...] = ("a", "b") if compares and "b" in session.runs else ("a",)
-    names = " → ".join(session.runs[side].name for side in sides)
+    names = " → ".join(session.run_names[side] for side in sides)
     said = " · ".join(part for part in (names, chart.said) if part)
     foot = spelled(chart.command or command_here(session, tab, filter, sides))
     return slide(chart.svg, chart.title, said, foot, notes=chart.notes, ascii=session.ascii)

@@ -125,7 +125,7 @@ class RowsView(View):
             self.host.say("The suffix says the form: .csv .json .parquet .md; of a picture .svg .png")
         else:
             frame, columns = self.table.view(), self.table.columns
-            names = {side: run.name for side, run in sorted(self.session.runs.items())}
+            names = self.session.run_names
             runs = {f"{side}_run": name for side, name in names.items()} if self.COMPARES else {"run": names["a"]}
             about = {**runs, "base": " · ".join(filter(None, (self.base, state.page.unit))), "filter": state.filter}
             self._write(path, lambda part: export.write(frame, columns, part, about), "wrote ", force=force)
@@ -322,6 +322,9 @@ class RowsView(View):
         column, sort = columns[0], self.table.sort
         same = sort is not None and sort[0] == column.name
         self.table.set_sort(column.name, descending=not sort[1] if same and sort is not None else column.right)
+        if column not in self.table.shown:
+            hidden, pinned = self.table.hidden - {column.name}, self.table.pinned | {column.name}
+            self.table.choose_columns(hidden=hidden, pinned=pinned)
         if column not in self.table.shown:
             self.host.say(f"Sorted by {column.label}, which has no room here")
         return True
