@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import lanes_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import forwards, own_frames
+from tracetui.analysis.attribution.place import own_frames
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F22
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
-from tracetui.parsers.arrays import Bools, Ints
-from tracetui.parsers.nesting import nearest
-
-Shapes = list[list[int]]
+from tracetui.analysis.findings.gpu.operator_calls import Shapes, inputs_of, launched_by
+from tracetui.parsers.arrays import Ints
 
 SDPA = "aten::scaled_dot_product_attention"
 KEYS, MASK = 1, 3
@@ -76,18 +72,6 @@ def _advice(*, heads: bool, mask: bool) -> str:
     return " ".join(told)
 
 
-@lru_cache(1 << 12)  # a program calls few operators with few shapes, over and over
-def inputs_of(text: str | None) -> Shapes:
-    """The shapes of a call's inputs; of what is no tensor an empty one."""
-    try:
-        given: list[Any] = msgspec.json.decode(text or "", type=list[Any])
-    except msgspec.MsgspecError:
-        return []
-    return [
-        shape if isinstance(shape, list) and all(isinstance(size, int) for size in shape) else [] for shape in given
-    ]
-
-
 def _repeating(facts: Facts, rows: Ints, shapes: list[Shapes]) -> Ints:
     """The outermost copies between one attention and the next whose result is the keys of the next, of fewer heads."""
     host, operator = facts.trace.host, own_frames(facts.trace).operator
@@ -118,17 +102,6 @@ def _repeats(given: list[int], keys: list[int], *, is_view: bool) -> bool:
     if len(given) == len(keys) + 1:  # expanded before: batch, heads, times, tokens, width
         return prod(given) == prod(keys) and given[1] * given[2] == keys[1] and given[2] > 1
     return not is_view and len(given) == len(keys) and prod(keys) > prod(given) > 0 and prod(keys) % prod(given) == 0
-
-
-def launched_by(facts: Facts, rows: Ints) -> Ints:
-    """The device rows that these operators launch, and those that their gradients do."""
-    host = facts.trace.host
-    chosen, parent = np.zeros(host.height, np.bool_), parents_of(host)
-    chosen[rows] = True
-    launch = row_ids(facts.trace.device["launch"])
-    before = forwards(facts.trace)[launch]
-    inside: Bools = (nearest(parent, chosen, launch) >= 0) | (nearest(parent, chosen, before) >= 0)
-    return np.flatnonzero(inside)
 
 
 def _at_the_roof(facts: Facts, rows: Ints) -> list[tuple[Ints, float]]:

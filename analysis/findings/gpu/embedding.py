@@ -18,7 +18,7 @@ from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F23
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
-from tracetui.analysis.findings.gpu.attention import inputs_of, launched_by
+from tracetui.analysis.findings.gpu.operator_calls import inputs_of, launched_by
 
 Shape = tuple[int, ...]
 EMBEDDINGS, GRADIENT = ("aten::embedding", "aten::embedding_bag"), "torch::autograd::AccumulateGrad"

@@ -25,7 +25,7 @@ from tracetui.analysis.findings.declared.gpu import F24, F25
 from tracetui.analysis.findings.declared.host import S34, S35, S37, S38
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
-from tracetui.analysis.findings.gpu.attention import inputs_of
+from tracetui.analysis.findings.gpu.operator_calls import in_a_row, inputs_of
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import nearest
@@ -350,14 +350,11 @@ NEXT = 16
 def _sliced(facts: Facts, sorts: pl.Series) -> list[int]:
     """Of these sorts, those of which the same thread next takes a slice that is smaller than the whole."""
     host, found = facts.trace.host, list[int]()
-    if not sorts.len():
-        return found
-    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
-    rows, wanted = rows[np.lexsort((host["start"].to_numpy()[rows], lanes_of(host)[rows]))], set(sorts.to_list())
-    for sort, place in ((row, at) for at, row in enumerate(rows.tolist()) if row in wanted):
-        after = [row for row in rows[place + 1 : place + 1 + NEXT].tolist() if host["name"][row] == "aten::slice"]
+    rows = sorts.cast(pl.Int64).unique().sort().to_numpy()
+    for sort, (_, after) in zip(rows.tolist(), in_a_row(facts, rows, NEXT), strict=True):
         given = next(iter(inputs_of(host["input_shapes"][sort])), [])
-        if any(_takes_less(given, host["input_shapes"][row], host["concrete_inputs"][row]) for row in after):
+        slices = after[(host["name"].gather(after) == "aten::slice").to_numpy()].tolist()
+        if any(_takes_less(given, host["input_shapes"][row], host["concrete_inputs"][row]) for row in slices):
             found.append(sort)
     return found
 

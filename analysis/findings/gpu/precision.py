@@ -18,9 +18,9 @@ from tracetui.analysis.findings.declared.gpu import F1, F2, F3, F12
 from tracetui.analysis.findings.declared.kernels import K10, K16, K19
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
-from tracetui.analysis.findings.gpu.attention import inputs_of
 from tracetui.analysis.findings.gpu.kernel_facts import attained, large, share_of, short, stake
 from tracetui.analysis.findings.gpu.kernel_kinds import Part
+from tracetui.analysis.findings.gpu.operator_calls import inputs_of
 from tracetui.analysis.roofline import peaks
 from tracetui.parsers.arrays import Ints
 from tracetui.parsers.names import kernel_names

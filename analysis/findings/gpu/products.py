@@ -21,7 +21,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F26
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
-from tracetui.analysis.findings.gpu.attention import inputs_of, launched_by
+from tracetui.analysis.findings.gpu.operator_calls import in_a_row, inputs_of, launched_by
 from tracetui.parsers.arrays import Ints
 from tracetui.parsers.nesting import nearest
 
@@ -179,41 +179,32 @@ def _launched_within(facts: Facts, calls: Ints) -> Ints:
     host = facts.trace.host
     start, duration = (host[name].to_numpy() for name in ("start", "duration"))
     spans = intervals.union(start[calls], start[calls] + duration[calls])
-    inside = _holds(spans, start)
+    inside = intervals.contains(spans, start)
     launch = row_ids(facts.trace.device["launch"])
     mine = (launch >= 0) & inside[launch]
     inside &= of_kinds(host["kind"], "operator")
     return np.union1d(np.flatnonzero(mine), launched_by(facts, np.flatnonzero(inside)))
 
 
-def _holds(spans: intervals.Intervals, times: Ints) -> np.ndarray:
-    at = np.searchsorted(spans[0], times, "right") - 1
-    held: np.ndarray = (at >= 0) & (times < np.append(spans[1], 0)[np.maximum(at, -1)])
-    return held
-
-
 def _by_operators(facts: Facts, factor: float) -> Iterator[Made]:
     """The matrices that operators make of little, and that a product reads after what does not change that."""
     host = facts.trace.host
-    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))  # by thread, and by start
     product = names.matching(host["name"], PRODUCTS.__contains__)
     product &= names.matching(host["input_shapes"], lambda text: _thin(text, factor) is not None)
     scattered = names.matching(host["name"], SCATTERED.__eq__)
-    found = rows[(product | scattered)[rows]]
+    found = np.flatnonzero((product | scattered) & of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
     found = found[nearest(parents_of(host), row_ids(host["forward"]) >= 0, found) < 0]
-    lane = lanes_of(host)
-    for at, place in zip(found.tolist(), np.searchsorted(rows, found).tolist(), strict=True):
-        after = rows[place + 1 : place + 1 + MOST_BETWEEN]
+    beside = in_a_row(facts, found, MOST_BETWEEN, MOST_BETWEEN)
+    for at, (before, after) in zip(found.tolist(), beside, strict=True):
         if product[at]:
             thin = _thin(host["input_shapes"][at], factor)
-            made = None if thin is None else _made_for(host, after[lane[after] == lane[at]], *thin, "factors")
+            made = None if thin is None else _made_for(host, after, *thin, "factors")
         else:
-            before = rows[max(place - MOST_BETWEEN, 0) : place]
-            maker = before[(lane[before] == lane[at]) & (host["name"].gather(before) == ONE_HOT).to_numpy()]
+            maker = before[(host["name"].gather(before) == ONE_HOT).to_numpy()]
             matrix = next(iter(inputs_of(host["input_shapes"][at])), [])
             if not maker.size or len(matrix) < 2 or factor > min(matrix[-2:]):
                 continue
-            made, at = _made_for(host, after[lane[after] == lane[at]], matrix, 1, "one-hot"), int(maker[-1])
+            made, at = _made_for(host, after, matrix, 1, "one-hot"), int(maker[-1])
         if made is not None:
             yield replace(made, origin=at)
 
