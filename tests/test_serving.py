@@ -19,6 +19,7 @@ from tracetui.analysis.roofline.peaks import Peak, Peaks
 from tracetui.analysis.selection import select
 from tracetui.app.charts.steps import Step, marked
 from tracetui.app.cli import main as cli
+from tracetui.app.reports.content.sections import _growth
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.names.serving import Iteration, iteration_of
 
@@ -138,6 +139,17 @@ def test_many_sizes_are_put_together(tmp_path):
     assert sizes["steps"].to_list() == [8] * 8
     assert sizes["least"].to_list() == [1 + 8 * place for place in range(8)]
     assert sizes["mean_ns"].is_sorted()
+
+
+def test_what_a_larger_batch_costs_is_said_where_rates_are_known():
+    rows = [
+        {"kind": "decode", "by": "batch", "least": 8, "most": 8, "mean_us": 100.0, "tokens_per_s": 80_000.0},
+        {"kind": "decode", "by": "batch", "least": 32, "most": 32, "mean_us": 125.0, "tokens_per_s": 256_000.0},
+        {"kind": "verify", "by": "batch", "least": 8, "most": 8, "mean_us": 100.0, "tokens_per_s": None},
+    ]
+    (said,) = _growth(rows)
+    assert said.startswith("Decode: with 4.00 times the batch an iteration takes 1.25 times as long")
+    assert said.endswith("3.906 µs for each new token in place of 12.50 µs.")
 
 
 def test_at_one_batch_the_context_is_what_grows(tmp_path):

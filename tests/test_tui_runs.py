@@ -68,6 +68,15 @@ def test_a_run_is_found_by_letter_name_or_what_only_one_has(wanted, place):
         assert find_run(known, wanted) == place
 
 
+async def test_two_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    for place in ("before", "after"):
+        (tmp_path / place).mkdir()
+        linked(FP32, tmp_path / place / "net.pt.trace.json.gz")
+    paths = [tmp_path / place / "net.pt.trace.json.gz" for place in ("before", "after")]
+    async with opened(*paths) as (app, _):
+        assert "A(a) before/net   B(b) after/net" in lines(app)[0]
+
+
 async def test_every_path_is_a_run_with_a_letter(folder):
     async with opened(*below(folder)) as (app, pilot):
         assert "A(a) a_half   B(b) b_full" in lines(app)[0]
