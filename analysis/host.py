@@ -11,7 +11,6 @@ from msgspec import Struct
 from tracetui.analysis.attribution.calltree import NONE, add_up, call_tree, codes_of, count, dense
 from tracetui.analysis.attribution.operator_tree import is_nested, scope_mask
 from tracetui.analysis.base import api_names, names
-from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.steps import recorded, step_slots
 from tracetui.analysis.kernels import as_work
 from tracetui.analysis.selection import Selection
@@ -153,13 +152,11 @@ def waiting_calls(sel: Selection) -> pl.DataFrame:
     return as_work(sel, calls.select("name", "start", "duration", launch="row"))
 
 
-def launches(sel: Selection, conventions: Conventions = TRACETUI) -> Launches:
+def launches(sel: Selection) -> Launches:
     """What the calls that launched the device work in scope cost, and how long the GPU took to follow.
 
     HTA counts a row per activity and knows few calls; ours are all calls that started work.
     """
-    if conventions.launches is not None:
-        return _summary(conventions.launches(sel))
     work = sel.device.filter(
         pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]) & pl.col("launch").is_not_null()
     )

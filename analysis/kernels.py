@@ -64,7 +64,7 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
     table = groups.agg(**numbers).collect().join(groups.agg(**spread).collect(), on="name", nulls_equal=True)
     raw = table["name"].cast(pl.String)
     distinct = raw.to_list()
-    names_tell = tensor_cores_known(sel.trace, conventions)
+    names_tell = tensor_cores_known(sel.trace)
     table = table.with_columns(
         raw,
         pl.Series("short_name", [kernel_names.short_name(name) for name in distinct], pl.String),

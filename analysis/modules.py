@@ -56,8 +56,6 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
         "operators": add_up(np.where(nodes.module, tree.path_of(nodes.tree.rows), NONE), direct, size),
         **{name: roll_up(tree.parent, add_up(own, values, size)) for name, values in sums.items()},
     }
-    if conventions.module_times is not None:
-        columns |= conventions.module_times(nodes, tree, size)
     first = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(first, tree.path, calls.start)
     order = depth_first(tree.parent, first)

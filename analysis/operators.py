@@ -51,7 +51,7 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     label, keys = _labels(nodes, sel.trace.host, by_shape)
     size = len(next(iter(keys.values())))
     called = nodes.operator & nodes.in_scope
-    totals = nodes.operator if conventions.recursion_counts_again else nodes.operator & nodes.tree.outermost(label)
+    totals = nodes.operator & nodes.tree.outermost(label)
     tree = nodes.tree
     compiled = nodes.device_rows["operation"].is_not_null().to_numpy()
     self_ns, kernels, tensor_core_ns = _launched(nodes, ~compiled)
@@ -83,7 +83,7 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     frame = frame.filter((pl.col("calls") > 0) | (pl.col("kernels") > 0))
     lost = _not_attributed(nodes, frame.schema)
     all_device = nodes.device_rows["duration"].sum()
-    names_tell = pl.lit(tensor_cores_known(sel.trace, conventions))
+    names_tell = pl.lit(tensor_cores_known(sel.trace))
     return (
         pl.concat([frame, lost])
         .with_columns(
@@ -209,7 +209,6 @@ def gpu_memory(sel: Selection, nodes: OperatorTree) -> dict[str, Ints]:
         return {}
     rows = sel.memory.filter((pl.col("device_type") == _GPU) & pl.col("operator").is_not_null())
     node = nodes.tree.nodes_of(row_ids(rows["operator"]))
-    node = np.where((node < 0) | nodes.kept[node], node, nodes.tree.parent[node])
     change = rows["bytes"].fill_null(0).to_numpy()
     size = nodes.tree.rows.size
     return {"memory": add_up(node, change, size), "allocated": add_up(node, np.maximum(change, 0), size)}
@@ -366,7 +365,7 @@ def tensor_cores(sel: Selection, table: pl.DataFrame, conventions: Conventions =
     spent = table["total_ns"].fill_null(0)
     total = int(spent.sum())
 
-    names_tell = tensor_cores_known(sel.trace, conventions)
+    names_tell = tensor_cores_known(sel.trace)
 
     def share(chosen: pl.Series) -> float | None:
         return 100 * int(spent.filter(chosen).sum()) / total if total and names_tell else None

@@ -58,10 +58,8 @@ def gpu_metrics(
             metrics = _kernel_metrics(kernels, window, conventions)
         else:  # the kernels inside a graph that was recorded as one activity are not known
             metrics = {"utilization_percent": None if mine.compute.any() else 0.0}
-        if not tensor_cores_known(trace, conventions):
+        if not tensor_cores_known(trace):
             metrics["tensor_core_percent"] = None
-        if conventions.tensor_share is not None:
-            metrics["tensor_core_percent"] = conventions.tensor_share(trace, kernels)
         busy = intervals.intersect(intervals.union(mine.start, mine.end), _single(window))
         rows.append(
             {
@@ -83,8 +81,7 @@ def _kernel_metrics(kernels: Activities, window: tuple[int, int], conventions: C
     start, end = np.clip(kernels.start, *window), np.clip(kernels.end, *window)
     lasting = end - start
     blocks = _floats(kernels.frame["blocks_per_sm"])
-    told = kernels.frame if conventions.failed_occupancy_is_zero else with_estimated_occupancy(kernels.frame)
-    occupancy = _floats(told["occupancy_percent"])
+    occupancy = _floats(with_estimated_occupancy(kernels.frame)["occupancy_percent"])
     rated = ~np.isnan(occupancy) & (occupancy >= 0) & (lasting > 0)
     with_blocks = blocks > 0
     tensor = names.matching(kernels.frame["name"], conventions.uses_tensor_cores)
@@ -201,12 +198,12 @@ class Overview(Struct, frozen=True, dict=True):
 def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
     """Splits the steps in scope into categories and sums up the GPU's part.
 
-    Time that several categories claim belongs to the first of `conventions.priority`; all devices and
+    Time that several categories claim belongs to the first of `CATEGORIES`; all devices and
     threads count together (torch-tb-profiler's `OverallParser`).
     """
-    slots = step_slots(sel, conventions)
-    work = activities(sel, conventions)
-    ranges = (conventions.host or host_ranges)(sel.trace)
+    slots = step_slots(sel)
+    work = activities(sel)
+    ranges = host_ranges(sel.trace)
     for category, chosen in (
         ("kernel", work.compute),
         ("communication", work.communication),
@@ -214,12 +211,12 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
         ("memset", work.memset),
     ):
         ranges[category] = _join(ranges.get(category), intervals.union(work.start[chosen], work.end[chosen]))
-    per_step = _per_step(slots, ranges, conventions)
-    if not conventions.is_one_gpu and len(distinct(work.column("device"))) > 1:
+    per_step = _per_step(slots, ranges)
+    if len(distinct(work.column("device"))) > 1:
         per_step = per_step.with_columns(**_by_gpu(work, slots))
     average = _average(per_step)
     window = (int(slots.start[0]), int(slots.end[-1])) if slots.start.size else None
-    idle_frame = shares(gaps_of(sel.trace, work, window, conventions))
+    idle_frame = shares(gaps_of(sel.trace, work, window))
     gpu = gpu_metrics(sel.trace, work, window, conventions)
     collective = int(per_step["collective_ns"].sum())
     base = _base(sel, slots)
@@ -271,24 +268,19 @@ def _join(first: Intervals | None, second: Intervals) -> Intervals:
     return intervals.union(np.concatenate((first[0], second[0])), np.concatenate((first[1], second[1])))
 
 
-def _per_step(slots: StepSlots, ranges: dict[str, Intervals], conventions: Conventions) -> pl.DataFrame:
+def _per_step(slots: StepSlots, ranges: dict[str, Intervals]) -> pl.DataFrame:
     start, end = slots.start, slots.end
     duration = end - start
     claimed: dict[str, Ints] = {}
     given = intervals.empty()
     assigned = np.zeros(start.size, np.int64)
-    for category in conventions.priority:
-        if conventions.restart_empty_slots and int(assigned.sum()) == int(duration.sum()):
-            given, assigned = intervals.empty(), np.zeros(start.size, np.int64)
+    for category in CATEGORIES[:-1]:
         given = _join(given, ranges[category])
         total = intervals.covered(given, start, end)
         claimed[category] = total - assigned
         assigned = total
     claimed["other"] = duration - assigned
-    compute = ranges["kernel"]
-    if conventions.is_one_gpu and not compute[0].size:
-        compute = ranges["cpu_exec"]
-    collective = ranges["communication"]
+    compute, collective = ranges["kernel"], ranges["communication"]
     return pl.DataFrame(
         {
             "index": pl.Series(slots.index, dtype=pl.Int64),

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from other_definitions import HTA, last_step_start, of_type
+from other_definitions import HTA, OURS, Definitions, activities, last_step_start, of_type
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.selection import Selection
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ class GpuTime:
         return self.span_ns - self.idle_ns - self.compute_ns
 
 
-def gpu_time(sel: Selection, conventions: Conventions = TRACETUI) -> GpuTime:
+def gpu_time(sel: Selection, conventions: Definitions = OURS) -> GpuTime:
     """Sums up all devices and streams in scope as one (`get_temporal_breakdown`)."""
     work = activities(sel, conventions)
     if not work.start.size:
@@ -48,7 +46,7 @@ def gpu_time(sel: Selection, conventions: Conventions = TRACETUI) -> GpuTime:
     return GpuTime(span, span - busy, compute)
 
 
-def concurrency(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+def concurrency(sel: Selection, conventions: Definitions = OURS) -> pl.DataFrame:
     """How long each combination of computation, communication and memory work ran (HTA's kernel type breakdown).
 
     Returns:
@@ -68,14 +66,14 @@ def concurrency(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataF
     )
 
 
-def overlap_percent(sel: Selection, conventions: Conventions = TRACETUI) -> float | None:
+def overlap_percent(sel: Selection, conventions: Definitions = OURS) -> float | None:
     """Share of communication time in which computing kernels run, over everything in scope; None without any."""
     compute, collective, _ = _sorts(sel, conventions)
     total = intervals.length(collective)
     return 100 * intervals.length(intervals.intersect(compute, collective)) / total if total else None
 
 
-def _sorts(sel: Selection, conventions: Conventions) -> list[Intervals]:
+def _sorts(sel: Selection, conventions: Definitions) -> list[Intervals]:
     work = activities(sel, conventions)
     memory = work.memcpy | work.memset
     if conventions is HTA:
@@ -84,7 +82,7 @@ def _sorts(sel: Selection, conventions: Conventions) -> list[Intervals]:
     return [intervals.union(work.start[rows], work.end[rows]) for rows in chosen]
 
 
-def stretches(sel: Selection, conventions: Conventions = TRACETUI) -> tuple[Ints, Ints]:
+def stretches(sel: Selection, conventions: Definitions = OURS) -> tuple[Ints, Ints]:
     """Stretches between consecutive starts or ends: how long each lasts, and a bit for each of `SORTS` that runs."""
     sorts = _sorts(sel, conventions)
     time = np.concatenate([edge for sort in sorts for edge in sort])
@@ -94,7 +92,7 @@ def stretches(sel: Selection, conventions: Conventions = TRACETUI) -> tuple[Ints
     return np.diff(time[order]), np.cumsum(change[order])[:-1]
 
 
-def queue_depth(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+def queue_depth(sel: Selection, conventions: Definitions = OURS) -> pl.DataFrame:
     """Per stream, how many launched activities have not begun (HTA's `get_queue_length_time_series`).
 
     A launch adds one for each activity that it starts, an activity's own start takes one away.

@@ -1,32 +1,72 @@
-"""Definitions of torch-tb-profiler and HolisticTraceAnalysis, by which our own functions give these tools' numbers."""
+"""Definitions of torch-tb-profiler and HolisticTraceAnalysis, by which our own functions give these tools' numbers.
+
+The functions behind the views run with a tool's definitions in the place of ours.
+"""
 
 from __future__ import annotations
 
 import re
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial, partialmethod
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, CallTree, add_up, count
+from tracetui.analysis import host
+from tracetui.analysis import kernels as kernel_table
+from tracetui.analysis import modules as module_table
+from tracetui.analysis import operators as operator_table
+from tracetui.analysis import overview as first_page
+from tracetui.analysis.attribution.calltree import (
+    NONE,
+    CallTree,
+    add_up,
+    codes_of,
+    count,
+    dense,
+    lanes_of,
+    parents,
+    row_ids,
+)
 from tracetui.analysis.attribution.module_tree import ModuleTree
-from tracetui.analysis.attribution.operator_tree import OperatorTree
+from tracetui.analysis.attribution.operator_tree import OperatorTree, device_work, scope_mask
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.conventions import Conventions
-from tracetui.analysis.gpu.activities import WORK, Activities, activities, by_value
-from tracetui.analysis.gpu.idle import GAPS, _frame, _Gaps, _launch_start
-from tracetui.analysis.gpu.steps import StepSlots, extended, whole_file
-from tracetui.analysis.host import LAUNCHES
+from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
+from tracetui.analysis.gpu import activities as gpu_work
+from tracetui.analysis.gpu import idle
+from tracetui.analysis.gpu import steps as step_bounds
+from tracetui.analysis.gpu.activities import WORK, Activities, by_value
+from tracetui.analysis.gpu.idle import _UNKNOWN, GAPS, _frame, _Gaps, _launch_start
+from tracetui.analysis.gpu.steps import StepSlots, _extended, _whole_file
+from tracetui.analysis.host import LAUNCHES, Launches
+from tracetui.analysis.overview import Overview
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, schema
-from tracetui.parsers.iterations import as_recorded
 from tracetui.parsers.links import lookup
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.gpu.activities import Bools
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """A tool's; a function takes the place of ours."""
+
+    names: Conventions = TRACETUI
+    work: Callable[..., Bools] | None = None
+    """Which rows count as GPU work, of the trace and those that do by ours."""
+    sorts: Callable[..., tuple[Bools, Bools]] | None = None
+    """Which rows communicate and which compute, of the trace, the rows and those that are kernels."""
+    steps: Callable[[Trace], StepSlots] | None = None
+    host: Callable[[Trace], dict[str, Intervals]] | None = None
+
 
 OPERATOR, MODULE, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
     schema.HOST_KINDS.index(kind) for kind in ("operator", "module", "annotation", "dataloader", "runtime", "driver")
@@ -59,10 +99,20 @@ def _tb_sorts(trace: Trace, device: pl.DataFrame, kernel: Bools) -> tuple[Bools,
     return communication, kernel & ~communication
 
 
+def as_recorded(trace: Trace) -> Trace:
+    """The trace with only the steps that its profiler marked."""
+    if trace.marked_by is None:
+        return trace
+    none = pl.repeat(None, trace.device.height, dtype=schema.RowId, eager=True)
+    return replace(
+        trace, steps=trace.steps.clear(), device=trace.device.with_columns(none.alias("step")), marked_by=None
+    )
+
+
 def _tb_whole_file(trace: Trace) -> StepSlots:
     """Without Python's functions, where there is anything else."""
     extent = trace.host.filter(pl.col("kind").is_in(["runtime", "driver", "operator", "annotation", "dataloader"]))
-    return whole_file(trace, extent if extent.height else None)
+    return _whole_file(replace(trace, host=extent) if extent.height else trace)
 
 
 def _tb_steps(trace: Trace, *, projected: bool) -> StepSlots:
@@ -103,7 +153,8 @@ def _tb_steps(trace: Trace, *, projected: bool) -> StepSlots:
     at = np.minimum(step, start.size - 1)
     inside &= (start[at] <= called) & (work["returned"].fill_null(_EVER).to_numpy() <= end[at])
     step = np.where(inside, step, -1)
-    start, end, counts = extended(start, end, step, work["start"].to_numpy(), work["end"].to_numpy())
+    counts = np.bincount(step[step >= 0], minlength=start.size)
+    start, end = _extended(start, end, step, work["start"].to_numpy(), work["end"].to_numpy())
     keep = start.size
     if counts.any() and start.size > 1:
         last = int(np.flatnonzero(counts)[-1])
@@ -216,35 +267,214 @@ def _tb_module_times(nodes: OperatorTree, tree: ModuleTree, size: int) -> dict[s
     }
 
 
-def torch_tb(*, projected: bool = True) -> Conventions:
+def torch_tb(*, projected: bool = True) -> Definitions:
     """torch-tb-profiler's last source (pytorch/kineto at 041e7ce).
 
     Args:
         projected: whether annotations projected on the GPU count as steps and CPU time.
     """
-    return Conventions(
-        "torch-tb-profiler",
-        priority=("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec"),
-        uses_tensor_cores=tb_uses_tensor_cores,
-        tensor_cores_unclear=lambda _: False,
-        tensor_core_operators=kernel_names.TORCH_TB_TENSOR_CORE_OPERATORS,
-        recursion_counts_again=True,
-        failed_occupancy_is_zero=True,
-        restart_empty_slots=True,
-        is_one_gpu=True,
+    return Definitions(
+        Conventions(tb_uses_tensor_cores, lambda _: False),
+        sorts=_tb_sorts,
         steps=partial(_tb_steps, projected=projected),
         host=partial(_tb_host, projected=projected),
-        sorts=_tb_sorts,
-        tensor_share=_tb_tensor_share,
-        extras=_tb_extras,
-        is_operator=_tb_is_operator,
-        calls=_tb_calls,
-        merged=_tb_merged,
-        module_times=_tb_module_times,
     )
 
 
 TORCH_TB, HOST_STEPS = torch_tb(), torch_tb(projected=False)
+TB_PRIORITY = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec")
+"""Time that several categories claim belongs to the first of these."""
+
+
+def _tb_per_step(slots: StepSlots, ranges: dict[str, Intervals]) -> pl.DataFrame:
+    """Time counts twice once the first categories have filled all steps, and where no GPU computes, the CPU does."""
+    start, end = slots.start, slots.end
+    duration = end - start
+    claimed: dict[str, Ints] = {}
+    given, assigned = intervals.empty(), np.zeros(start.size, np.int64)
+    for category in TB_PRIORITY:
+        if int(assigned.sum()) == int(duration.sum()):
+            given, assigned = intervals.empty(), np.zeros(start.size, np.int64)
+        given = first_page._join(given, ranges[category])
+        total = intervals.covered(given, start, end)
+        claimed[category], assigned = total - assigned, total
+    claimed["other"] = duration - assigned
+    compute = ranges["kernel"] if ranges["kernel"][0].size else ranges["cpu_exec"]
+    collective = ranges["communication"]
+    return pl.DataFrame(
+        {
+            "index": pl.Series(slots.index, dtype=pl.Int64),
+            "name": pl.Series(slots.name, dtype=pl.String),
+            "start": start,
+            "duration_ns": duration,
+            **{f"{category}_ns": claimed[category] for category in CATEGORIES},
+            "computation_ns": intervals.covered(compute, start, end),
+            "collective_ns": intervals.covered(collective, start, end),
+            "overlap_ns": intervals.covered(intervals.intersect(compute, collective), start, end),
+        }
+    )
+
+
+class TbTree(OperatorTree, frozen=True, kw_only=True):
+    """Its tree of operators."""
+
+    kept: Bools
+    """Nodes that stand for themselves; the others were merged into their parent."""
+
+
+def operator_tree(sel: Selection, definitions: Definitions) -> TbTree:
+    """As ours, with its annotations in the tree, calls found by their ids, and only children of one name merged."""
+    host_frame = sel.trace.host
+    kind = host_frame["kind"].to_physical().to_numpy()
+    rows = np.flatnonzero((kind == OPERATOR) | (kind == MODULE) | _tb_extras(host_frame, kind))
+    start, duration = (host_frame[name].to_numpy()[rows] for name in ("start", "duration"))
+    lane = lanes_of(host_frame)[rows]
+    order = np.lexsort((-duration, start, lane))
+    rows, start, duration, lane = rows[order], start[order], duration[order], lane[order]
+    clock = LaneClock(int(lane[-1]) + 1 if lane.size else 0, start, start + duration)
+    parent, end = parents(lane, start, duration)
+    last = np.searchsorted(clock.key(lane, start), clock.key(lane, end), side="left").astype(np.int64)
+    tree = CallTree(rows, start, end - start, parent, np.maximum(last, np.arange(1, rows.size + 1)))
+    node_kind = kind[tree.rows]
+    name, codes = dense(codes_of(host_frame["name"])[tree.rows])
+    operator = (node_kind == OPERATOR) & names.matching(host_frame["name"][tree.rows], _tb_is_operator)
+    api, api_node = _tb_calls(host_frame, kind, tree)
+    device = device_work(sel)
+    node_of_api = np.full(host_frame.height + 1, NONE, np.int64)
+    node_of_api[api] = api_node
+    tree, place, kept = _tb_merged(tree, name, operator)
+    api_node, device_node = place[api_node], place[node_of_api[row_ids(device["launch"])]]
+    spent, size = device["duration"].fill_null(0).to_numpy(), tree.rows.size
+    uses = names.matching(device["name"], tb_uses_tensor_cores)
+    tensor_self = add_up(device_node, np.where(uses, spent, 0), size)
+    could = names.matching(host_frame["name"][tree.rows], kernel_names.TORCH_TB_TENSOR_CORE_OPERATORS.__contains__) | (
+        tensor_self > 0
+    )
+    return TbTree(
+        tree=tree,
+        name=name,
+        codes=codes,
+        kept=kept,
+        operator=operator & kept,
+        module=(node_kind == MODULE) & kept,
+        in_scope=scope_mask(sel)[tree.rows],
+        host_self=tree.duration
+        - tree.of_children(np.where(kept, tree.duration, 0))
+        - add_up(api_node, host_frame["duration"].to_numpy()[api], size),
+        device_self=add_up(device_node, spent, size),
+        kernels=count(device_node, size),
+        tensor_core_self=tensor_self,
+        eligible=tree.with_descendants((could & (node_kind == OPERATOR)).astype(np.int64)) > 0,
+        device_rows=device,
+        device_node=device_node,
+        on_tensor_cores=uses,
+    )
+
+
+def _tb_memory(sel: Selection, nodes: TbTree) -> dict[str, Ints]:
+    """What merged operators allocated is of the one that they were merged into."""
+    with patch.object(CallTree, "nodes_of", partialmethod(_kept_nodes, nodes.kept, CallTree.nodes_of)):
+        return _gpu_memory(sel, nodes)
+
+
+def _kept_nodes(tree: CallTree, kept: Bools, of: Callable[[CallTree, Ints], Ints], rows: Ints) -> Ints:
+    node = of(tree, rows)
+    return np.where((node < 0) | kept[node], node, tree.parent[node])
+
+
+_gpu_memory, _kernel_metrics = operator_table.gpu_memory, first_page._kernel_metrics
+
+
+@contextmanager
+def by(definitions: Definitions, sel: Selection) -> Iterator[Conventions]:
+    """Our functions have these definitions meanwhile; yields what tells of tensor cores."""
+    trace, steps = sel.trace, definitions.steps
+
+    def metrics(kernels: Activities, *rest: Any) -> dict[str, float | None]:
+        return {**_kernel_metrics(kernels, *rest), "tensor_core_percent": _tb_tensor_share(trace, kernels)}
+
+    def module_frame(tree: ModuleTree, order: Ints, columns: dict[str, Ints]) -> pl.DataFrame:
+        if tree.paths:
+            columns |= _tb_module_times(operator_tree(sel, definitions), tree, len(tree.paths))
+        return _module_frame(tree, order, columns)
+
+    places: list[tuple[Any, str, Any]] = []
+    if steps is not None:
+        places += [
+            (step_bounds, "_steps", steps),
+            (step_bounds, "_work_span", lambda sel: steps(sel.trace)),
+            (first_page, "activities", lambda sel: activities(sel, definitions)),
+            (first_page, "host_ranges", definitions.host),
+            (first_page, "_per_step", _tb_per_step),
+            (first_page, "distinct", lambda _: []),
+            (first_page, "_kernel_metrics", metrics),
+            (first_page, "with_estimated_occupancy", lambda frame: frame),
+            *((module, "operator_tree", lambda sel, _: operator_tree(sel, definitions))
+              for module in (operator_table, module_table)),
+            *((module, "tensor_cores_known", lambda _: True)
+              for module in (first_page, kernel_table, operator_table)),
+            (operator_table, "gpu_memory", _tb_memory),
+            (CallTree, "outermost", lambda tree, _: np.ones(tree.rows.size, np.bool_)),
+            (module_table, "_frame", module_frame),
+        ]  # fmt: skip
+    with ExitStack() as stack:
+        for place in places:
+            stack.enter_context(patch.object(*place))
+        yield definitions.names
+
+
+_module_frame = module_table._frame
+OURS = Definitions()
+
+
+def activities(sel: Selection, definitions: Definitions = OURS) -> Activities:
+    if definitions is OURS:
+        return gpu_work.activities(sel)
+    frame = sel.trace.device
+    chosen = frame["kind"].is_in(list(WORK)).to_numpy()
+    if definitions.work is not None:
+        chosen = definitions.work(sel.trace, chosen)
+    frame = frame.select(gpu_work.COLUMNS).filter(chosen)
+    start, kind = frame["start"].to_numpy(), frame["kind"]
+    kernel, memcpy, memset = ((kind == name).to_numpy() for name in ("kernel", "memcpy", "memset"))
+    communication, compute = definitions.sorts(sel.trace, frame, kernel)  # type: ignore[misc]
+    return Activities(
+        frame, start, start + frame["duration"].to_numpy(), kernel, compute, communication, memcpy, memset
+    )
+
+
+def overview(sel: Selection, definitions: Definitions = OURS) -> Overview:
+    with by(definitions, sel):
+        return first_page.overview(sel)
+
+
+def kernels(sel: Selection, definitions: Definitions) -> pl.DataFrame:
+    with by(definitions, sel) as conventions:
+        return kernel_table.kernels(sel, conventions)
+
+
+def operators(sel: Selection, *, by_shape: bool = False, conventions: Definitions = OURS) -> pl.DataFrame:
+    with by(conventions, sel) as told:
+        return operator_table.operators(sel, by_shape, told)
+
+
+def tensor_core_eligible_percent(sel: Selection, definitions: Definitions) -> float | None:
+    with by(definitions, sel) as conventions:
+        return operator_table.tensor_core_eligible_percent(sel, conventions)
+
+
+def modules(sel: Selection, definitions: Definitions) -> pl.DataFrame:
+    with by(definitions, sel) as conventions:
+        return module_table.modules(sel, conventions)
+
+
+def gaps(sel: Selection, definitions: Definitions = OURS) -> pl.DataFrame:
+    return idle.gaps(sel) if definitions is OURS else _hta_gaps(sel.trace, activities(sel, definitions))
+
+
+def launches(sel: Selection, definitions: Definitions = OURS) -> Launches:
+    return host.launches(sel) if definitions is OURS else host._summary(_hta_rows(sel))
+
 
 # --- HolisticTraceAnalysis
 
@@ -296,14 +526,14 @@ def _hta_gaps(trace: Trace, work: Activities) -> pl.DataFrame:
     work = work.where(work.frame["kind"].is_in(list(WORK)).to_numpy())
     if not work.start.size:
         return pl.DataFrame(schema=GAPS)
-    called, gaps = _launch_start(trace, work), []
+    called, gaps = np.maximum(_launch_start(trace, work), _UNKNOWN + 1), []  # work of an unknown launch may wait
     device, stream, every = work.column("device"), work.column("stream"), np.arange(work.start.size)
     for number, on in by_value(device):
         for lane, among in by_value(stream[on]):
             rows = every[on][among]
             begin, duration = work.end[rows][:-1], work.start[rows][1:] - work.end[rows][:-1]
             gaps.append(_Gaps(number, lane, begin, duration, called[rows][1:]))
-    return _frame(gaps, unknown_may_wait=True)
+    return _frame(gaps)
 
 
 def _hta_rows(sel: Selection) -> pl.DataFrame:
@@ -326,11 +556,7 @@ def _hta_rows(sel: Selection) -> pl.DataFrame:
     )
 
 
-HTA = Conventions(
-    "HolisticTraceAnalysis",
-    work=_hta_work,
-    sorts=lambda _, device, __: (of_type(device, "communication"), of_type(device, "computation")),
-    gaps=_hta_gaps,
-    launches=_hta_rows,
+HTA = Definitions(
+    work=_hta_work, sorts=lambda _, device, __: (of_type(device, "communication"), of_type(device, "computation"))
 )
 """HolisticTraceAnalysis 0.6.1 with its rounding to whole microseconds disabled."""

@@ -2,16 +2,16 @@
 
 import numpy as np
 import polars as pl
+from other_definitions import Definitions, operator_tree
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, count, row_ids
-from tracetui.analysis.attribution.operator_tree import operator_tree
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import Activities
 from tracetui.analysis.host import timings
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, size_text
 from tracetui.analysis.selection import Selection
 from tracetui.parsers.categories import decode
+from tracetui.parsers.names.kernel_names import TORCH_TB_TENSOR_CORE_OPERATORS
 
 DEVICE_TYPES = {0: "CPU", 1: "GPU"}
 """By c10::DeviceType; other devices are left out."""
@@ -28,7 +28,7 @@ _LAYOUT = {
 }
 
 
-def kernel_configurations(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+def kernel_configurations(sel: Selection, conventions: Definitions) -> pl.DataFrame:
     """One row per kernel name, operator and launch configuration, the most total time first.
 
     ``tensor_core_eligible`` says whether the operator is known to be able to use tensor cores.
@@ -38,7 +38,7 @@ def kernel_configurations(sel: Selection, conventions: Conventions = TRACETUI) -
     owner = pl.select(pl.when(node >= 0).then(node)).to_series()
     listed = sel.trace.host["name"].gather(pl.Series(nodes.tree.rows)).cast(pl.String)
     could = (sel.trace.host["kind"] == "operator").to_numpy()[nodes.tree.rows]
-    could &= names.matching(sel.trace.host["name"][nodes.tree.rows], conventions.tensor_core_operators.__contains__)
+    could &= names.matching(sel.trace.host["name"][nodes.tree.rows], TORCH_TB_TENSOR_CORE_OPERATORS.__contains__)
     rows = nodes.device_rows.with_columns(
         operator=listed.gather(owner).fill_null(NOT_ATTRIBUTED),
         tensor_core_eligible=pl.Series(could).gather(owner).fill_null(value=False),
@@ -59,23 +59,22 @@ def kernel_configurations(sel: Selection, conventions: Conventions = TRACETUI) -
         )
         .with_columns(pl.col("name").cast(pl.String))
     )
-    uses = {name: conventions.uses_tensor_cores(name) for name in table["name"].unique().to_list()}
+    uses = {name: conventions.names.uses_tensor_cores(name) for name in table["name"].unique().to_list()}
     return table.with_columns(
         tensor_cores=pl.Series([uses[name] for name in table["name"].to_list()], dtype=pl.Boolean)
     ).sort("total_ns", *keys, descending=[True, *[False] * len(keys)])
 
 
-def operator_memory(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+def operator_memory(sel: Selection, conventions: Definitions) -> pl.DataFrame:
     """One row per device (``GPU0``, ``CPU``) and operator that allocated or freed, the most allocated first.
 
     An allocator event belongs to the innermost operator around it. ``increase_bytes`` is what was allocated less what
     was freed, ``allocated_bytes`` only the former, ``allocations`` how often; ``self_…`` leaves out operators inside
-    (torch-tb-profiler's memory view, `MemoryParser`). A call inside another of its name adds nothing to the totals.
+    (torch-tb-profiler's memory view, `MemoryParser`).
     """
     nodes = operator_tree(sel, conventions)
     tree, size = nodes.tree, nodes.codes.size
     owned = np.where(nodes.operator, nodes.name, NONE)
-    totals = owned if conventions.recursion_counts_again else np.where(tree.outermost(nodes.name), owned, NONE)
     events = sel.memory.filter(pl.col("device_type").is_in(list(DEVICE_TYPES)) & pl.col("operator").is_not_null())
     frames = [pl.DataFrame(schema=_LAYOUT)]
     for (kind, device), rows in events.group_by("device_type", "device", maintain_order=True):
@@ -94,7 +93,7 @@ def operator_memory(sel: Selection, conventions: Conventions = TRACETUI) -> pl.D
         ):
             own = add_up(node, values, tree.rows.size)
             columns[f"self_{what}"] = add_up(owned, own, size)
-            columns[what] = add_up(totals, tree.with_descendants(own), size)
+            columns[what] = add_up(owned, tree.with_descendants(own), size)
         table = pl.DataFrame(columns).select(*_LAYOUT)
         frames.append(table.filter(pl.any_horizontal(pl.col(*list(_LAYOUT)[3:]) != 0)))
     return pl.concat(frames).sort("device", "allocated_bytes", "name", descending=[True, True, False])

@@ -17,16 +17,23 @@ import numpy as np
 import polars as pl
 import pytest
 from hta_numbers import SORTS, concurrency, gpu_time, overlap_percent, queue_depth, stretches
-from other_definitions import HOST_STEPS, HTA, TORCH_TB, last_step_start
+from other_definitions import (
+    HOST_STEPS,
+    HTA,
+    OURS,
+    TORCH_TB,
+    activities,
+    gaps,
+    last_step_start,
+    launches,
+    overview,
+)
 from other_tools import by_name, utilization_timeline
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI
-from tracetui.analysis.gpu.activities import activities
-from tracetui.analysis.gpu.idle import gaps
-from tracetui.analysis.host import launches
+from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.memory.peak import memory
-from tracetui.analysis.overview import Overview, overview
+from tracetui.analysis.overview import Overview
 from tracetui.analysis.selection import Selection, select
 from tracetui.parsers import Trace
 
@@ -62,7 +69,7 @@ def test_full_steps_count_no_time_twice(handmade: Handmade) -> None:
 
 def test_steps_are_marked_on_the_host(recording: Recording) -> None:
     """Annotations that the profiler projects on the GPU are no further steps."""
-    theirs, ours = (overview(select(recording(VIM_FP32)), c) for c in (TORCH_TB, TRACETUI))
+    theirs, ours = (overview(select(recording(VIM_FP32)), c) for c in (TORCH_TB, OURS))
     assert (theirs.steps, ours.steps) == (5, 3)
     assert theirs.per_step["duration_ns"].to_list().count(0) == 2
     assert theirs.average_step_ns == pytest.approx(ours.average_step_ns * 3 / 5)
@@ -94,7 +101,7 @@ def test_driver_calls_are_api_calls(handmade: Handmade) -> None:
         ("kernel", "triton_poi_fused", 110, 130, {"correlation": 2}),
         ("kernel", "last", 180, 190, {"correlation": 3}),
     )
-    theirs, ours = (overview(select(trace), c) for c in (TORCH_TB, TRACETUI))
+    theirs, ours = (overview(select(trace), c) for c in (TORCH_TB, OURS))
     assert theirs.per_step["runtime_ns"].to_list() == [10_000, 10_000]
     assert ours.per_step["runtime_ns"].to_list() == [25_000, 10_000]
     assert theirs.per_step["duration_ns"].to_list() == [100_000, 100_000]
@@ -102,7 +109,7 @@ def test_driver_calls_are_api_calls(handmade: Handmade) -> None:
 
 
 def test_driver_calls_in_a_recording(recording: Recording) -> None:
-    theirs, ours = (us(overview(select(recording(VIM_FP32)), c)) for c in (HOST_STEPS, TRACETUI))
+    theirs, ours = (us(overview(select(recording(VIM_FP32)), c)) for c in (HOST_STEPS, OURS))
     assert theirs["runtime"] == pytest.approx(6594.13, abs=0.05)
     assert ours["runtime"] == pytest.approx(7582.1, abs=0.1)
     assert ours["runtime"] + ours["cpu_exec"] == pytest.approx(theirs["runtime"] + theirs["cpu_exec"], abs=0.1)
@@ -111,7 +118,7 @@ def test_driver_calls_in_a_recording(recording: Recording) -> None:
 def test_communication_is_gpu_time_of_collectives(recording: Recording) -> None:
     """torch-tb-profiler counts NCCL kernels as compute, and the host's time in nccl:* calls as communication."""
     trace = recording(DDP_RANK0)
-    theirs, ours = (us(overview(select(trace), c)) for c in (HOST_STEPS, TRACETUI))
+    theirs, ours = (us(overview(select(trace), c)) for c in (HOST_STEPS, OURS))
     assert theirs["communication"] == pytest.approx(295.3, abs=0.1)
     assert theirs["kernel"] == pytest.approx(37_814.4, abs=0.1)
     assert 28_000 < ours["communication"] < 30_000
@@ -137,7 +144,7 @@ def test_fp32_ffma_kernels_use_no_tensor_cores(recording: Recording) -> None:
     """``sm80_xmma_gemm_f32f32_…_ffma`` runs on the CUDA cores; ``nvjet`` runs on tensor cores."""
     share = pl.col("tensor_core_percent")
     fp32, fp16 = (
-        [overview(select(recording(name)), c).gpu.select(share).item() for c in (HOST_STEPS, TRACETUI)]
+        [overview(select(recording(name)), c).gpu.select(share).item() for c in (HOST_STEPS, OURS)]
         for name in (VIM_FP32, VIM_FP16)
     )
     assert fp32[0] == pytest.approx(47.86, abs=0.01)
@@ -148,21 +155,21 @@ def test_fp32_ffma_kernels_use_no_tensor_cores(recording: Recording) -> None:
 
 def test_tensor_core_share_needs_no_external_id(recording: Recording) -> None:
     """Where `External id` is the correlation (2022 to 2024), no operator is found by it and tb has no share."""
-    theirs, ours = (overview(select(recording(CONTROL)), c).gpu["tensor_core_percent"][0] for c in (TORCH_TB, TRACETUI))
+    theirs, ours = (overview(select(recording(CONTROL)), c).gpu["tensor_core_percent"][0] for c in (TORCH_TB, OURS))
     assert theirs is None
     assert ours == pytest.approx(14.95, abs=0.01)
 
 
 def test_last_step_counts(recording: Recording) -> None:
     """HTA leaves out the last step, since its kernels may not all have been recorded."""
-    theirs, ours = (activities(select(recording(VIM_FP32)), c).start.size for c in (HTA, TRACETUI))
+    theirs, ours = (activities(select(recording(VIM_FP32)), c).start.size for c in (HTA, OURS))
     assert 0 < theirs < ours
     assert theirs == pytest.approx(ours * 2 / 3, rel=0.01)
 
 
 def test_idle_time_is_never_negative(recording: Recording) -> None:
     """HTA's gap before a kernel that begins before its predecessor ends counts as negative idle time."""
-    theirs, ours = (gaps(select(recording(DDP_RANK0)), c)["duration_ns"] for c in (HTA, TRACETUI))
+    theirs, ours = (gaps(select(recording(DDP_RANK0)), c)["duration_ns"] for c in (HTA, OURS))
     assert theirs.min() == -1568
     assert ours.to_frame().filter(pl.col("duration_ns") <= 0).height == 0
 
@@ -173,7 +180,7 @@ def test_gaps_without_a_known_launch_have_no_known_cause(handmade: Handmade) -> 
         ("kernel", "a", 0, 10, {"correlation": 1}),
         ("kernel", "b", 20, 100, {"correlation": 2}),
     )
-    theirs, ours = (gaps(select(trace), c) for c in (HTA, TRACETUI))
+    theirs, ours = (gaps(select(trace), c) for c in (HTA, OURS))
     assert theirs["cause"].to_list() == ["kernel_wait"]
     assert ours.filter(pl.col("stream").is_null())["cause"].to_list() == ["other"]
 
@@ -215,7 +222,7 @@ def test_every_call_that_starts_work_is_a_launch(recording: Recording) -> None:
 
 
 def test_categories_still_sum_to_the_step_in_every_convention(recording: Recording) -> None:
-    for conventions in (HOST_STEPS, TRACETUI):
+    for conventions in (HOST_STEPS, OURS):
         steps = overview(select(recording(DDP_RANK0)), conventions).per_step
         assert (
             steps.select(pl.sum_horizontal(f"{name}_ns" for name in CATEGORIES)).to_series() == steps["duration_ns"]

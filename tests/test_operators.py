@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from other_definitions import TORCH_TB
+from other_definitions import OURS, TORCH_TB
+from other_definitions import operators as operators_by
 from sample_runs import FP32
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.attribution.calltree import CallTree, call_tree
-from tracetui.analysis.base.conventions import TRACETUI
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import (
     NOT_ATTRIBUTED,
@@ -145,7 +145,7 @@ def test_a_call_inside_its_own_name_counts_once_in_the_total(tmp_path: Path) -> 
     rows = {r["name"]: r for r in operators(select(made_trace(tmp_path, calls))).iter_rows(named=True)}
     assert (rows["aten::f"]["calls"], rows["aten::f"]["host_total_ns"]) == (2, 100)
     assert (rows["aten::f"]["host_self_ns"], rows["aten::g"]["host_self_ns"]) == (20 + 35, 40)
-    theirs = operators(select(made_trace(tmp_path, calls)), conventions=TORCH_TB).filter(pl.col("name") == "aten::f")
+    theirs = operators_by(select(made_trace(tmp_path, calls)), conventions=TORCH_TB).filter(pl.col("name") == "aten::f")
     assert theirs["host_total_ns"].item() == 140
 
 
@@ -153,8 +153,8 @@ def test_torch_tb_merges_an_only_child_of_the_same_name(tmp_path: Path) -> None:
     calls = [("operator", "aten::f", 0, 100, None), ("operator", "aten::f", 10, 90, 0), ("operator", "g", 20, 30, 1)]
     trace = made_trace(tmp_path, calls)
     ours, theirs = (
-        operators(select(trace), conventions=conventions).filter(pl.col("name") == "aten::f").row(0, named=True)
-        for conventions in (TRACETUI, TORCH_TB)
+        operators_by(select(trace), conventions=conventions).filter(pl.col("name") == "aten::f").row(0, named=True)
+        for conventions in (OURS, TORCH_TB)
     )
     assert (ours["calls"], ours["host_self_ns"]) == (2, 20 + 70)
     assert (theirs["calls"], theirs["host_self_ns"], theirs["host_total_ns"]) == (1, 90, 100)
@@ -163,7 +163,7 @@ def test_torch_tb_merges_an_only_child_of_the_same_name(tmp_path: Path) -> None:
 def test_operators_have_no_device_time_by_external_id_where_it_is_the_correlation(recording: Recording) -> None:
     """2022-08 to 2024-02: torch-tb-profiler's operators launch nothing there, ours 99.5 % of the activities."""
     sel = select(recording(CONTROL))
-    theirs, ours = operators(sel, conventions=TORCH_TB), operators(sel)
+    theirs, ours = operators_by(sel, conventions=TORCH_TB), operators(sel)
     attributed = [frame.filter(pl.col("name") != NOT_ATTRIBUTED)["kernels"].sum() for frame in (theirs, ours)]
     assert attributed == [0, 9402]
 
@@ -171,7 +171,7 @@ def test_operators_have_no_device_time_by_external_id_where_it_is_the_correlatio
 def test_driver_launches_belong_to_their_operator(recording: Recording) -> None:
     """`cuLaunchKernel` (Triton, cuBLASLt): 219 kernels of this run, 9.8 % of its device time, are nobody's there."""
     sel = select(recording(VIM))
-    theirs, ours = operators(sel, conventions=TORCH_TB), operators(sel)
+    theirs, ours = operators_by(sel, conventions=TORCH_TB), operators(sel)
     lost = theirs.filter(pl.col("name") == NOT_ATTRIBUTED).row(0, named=True)
     assert (lost["kernels"], round(lost["percent"], 2)) == (219, 9.76)
     assert ours.filter(pl.col("name") == NOT_ATTRIBUTED).is_empty()

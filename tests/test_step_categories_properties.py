@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_frames import made_trace
 
-from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI
+from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import idle
 from tracetui.analysis.gpu.steps import extent, step_slots
@@ -251,7 +251,7 @@ def plain_times(of: Made, steps: list[Step], scope: Scope) -> list[Row]:
     whole = {tick for step in steps for tick in range(step.start, step.end)}
     left = set(whole)
     belongs: dict[str, set[int]] = {}
-    for category in TRACETUI.priority:
+    for category in CATEGORIES[:-1]:
         belongs[category] = left & ticks[category]
         left -= ticks[category]
     belongs["other"] = left

@@ -10,6 +10,8 @@ import pytest
 from as_json import report
 from laid_out import run_parts
 from other_definitions import TORCH_TB
+from other_definitions import modules as modules_by
+from other_definitions import operators as operators_by
 from sample_runs import FP16, recorded, run_of
 from test_torch_tb_tables import case_of, walk
 
@@ -83,7 +85,7 @@ def test_what_neither_name_nor_counter_tells_stays_unknown() -> None:
 @pytest.mark.parametrize("name", ["deit_small_train_bf16_bs32", "vim_tiny_fp16_bs4", "gpt_small_ctx256"])
 def test_memory_of_operators_is_torch_tbs(name: str) -> None:
     case = case_of(name)
-    frame = operators(select(case.trace), conventions=TORCH_TB)
+    frame = operators_by(select(case.trace), conventions=TORCH_TB)
     ours = {row["name"]: row for row in frame.iter_rows(named=True)}
     golden = case.golden["memory"]["stats_top20"]["GPU0"]
     assert golden
@@ -140,7 +142,7 @@ def test_memory_that_was_not_recorded_is_null() -> None:
 @pytest.mark.parametrize("name", ["vim_tiny_fp32_bs4", "torch213_cpu_mlp"])
 def test_operators_of_modules_are_torch_tbs(name: str) -> None:
     case = case_of(name)
-    ours = {row["path"]: row["operators"] for row in modules(select(case.trace), TORCH_TB).iter_rows(named=True)}
+    ours = {row["path"]: row["operators"] for row in modules_by(select(case.trace), TORCH_TB).iter_rows(named=True)}
     golden = {path: node["operators"] for path, node in walk(case.golden["module_view"]["data"])}
     assert golden
     assert {path: ours[path] for path in golden} == golden

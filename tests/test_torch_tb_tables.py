@@ -13,16 +13,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from other_definitions import TORCH_TB
+from other_definitions import TORCH_TB, as_recorded, kernels, modules, operators, tensor_core_eligible_percent
 from other_tools import kernel_configurations, operator_memory
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
-from tracetui.analysis.modules import modules
-from tracetui.analysis.operators import operators, tensor_core_eligible_percent
+from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.selection import select
 from tracetui.parsers import Trace
-from tracetui.parsers.iterations import as_recorded
 
 DOCS = Path(__file__).resolve().parents[1] / "benchmarks" / "accuracy.md"
 GOLDENS = {

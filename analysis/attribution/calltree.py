@@ -70,28 +70,25 @@ class CallTree(Struct, frozen=True):
         return ~inside
 
 
-def call_tree(
-    host: pl.DataFrame, kinds: tuple[str, ...], also: Bools | None = None, *, nested: bool = False
-) -> CallTree:
-    """Builds the trees of all rows of these kinds and of the rows marked in `also`.
+def call_tree(host: pl.DataFrame, kinds: tuple[str, ...], *, nested: bool = False) -> CallTree:
+    """Builds the trees of all rows of these kinds.
 
     Args:
         host: `schema.HOST`.
         kinds: the kinds of host events to include.
-        also: marks further rows to include.
         nested: the kinds are calls whose parents in the frame come from `nesting.nest`, which cuts each call at its
             parent's end. The tree is then already known: a call's parent is its nearest chosen ancestor.
     """
     kind = host["kind"].to_physical().to_numpy()
     chosen = np.zeros(len(schema.HOST_KINDS), np.bool_)
     chosen[[schema.HOST_KINDS.index(name) for name in kinds]] = True
-    mask = chosen[kind] if also is None else chosen[kind] | also
+    mask = chosen[kind]
     rows = np.flatnonzero(mask)
     start = host["start"].to_numpy()[rows]
     duration = host["duration"].to_numpy()[rows]
     if not rows.size:
         return CallTree(rows, start, duration, rows.copy(), rows.copy())
-    if nested and also is None:
+    if nested:
         above = nearest(parents_of(host), mask, parents_of(host)[rows])
         parent = np.where(above >= 0, (np.cumsum(mask) - 1)[above], NONE)
         depth = host["depth"].to_numpy()[rows]
@@ -100,9 +97,6 @@ def call_tree(
     lane = lanes_of(host)[rows]
     lanes = int(lane[-1]) + 1 if lane.size else 0
     clock = LaneClock(lanes, start, start + duration)
-    if also is not None:
-        order = np.lexsort((-duration, start, lane))
-        rows, start, duration, lane = rows[order], start[order], duration[order], lane[order]
     parent, end = parents(lane, start, duration)
     last = np.searchsorted(clock.key(lane, start), clock.key(lane, end), side="left").astype(np.int64)
     last = np.maximum(last, np.arange(1, rows.size + 1))

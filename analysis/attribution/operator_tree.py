@@ -10,7 +10,6 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import (
-    NONE,
     CallTree,
     add_up,
     call_tree,
@@ -27,6 +26,7 @@ from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, schema
 from tracetui.parsers.arrays import Bools, Ints
+from tracetui.parsers.names.kernel_names import TENSOR_CORE_OPERATORS
 from tracetui.parsers.nesting import nearest
 
 OPERATOR, MODULE, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
@@ -42,8 +42,6 @@ class OperatorTree(Struct, frozen=True):
     """The name of each node, as a number from 0."""
     codes: Ints
     """The category code of each name number."""
-    kept: Bools
-    """Nodes that stand for themselves; the others were merged into their parent."""
     operator: Bools
     """Nodes that count as operators."""
     module: Bools
@@ -96,44 +94,29 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
     """Builds the tree and hands every API call and device activity in scope to the node that made it."""
     host = sel.trace.host
     kind = host["kind"].to_physical().to_numpy()
-    extras = None if conventions.extras is None else conventions.extras(host, kind)
-    tree = call_tree(host, ("operator", "module"), extras, nested=is_nested(sel.trace))
+    tree = call_tree(host, ("operator", "module"), nested=is_nested(sel.trace))
     node_kind = kind[tree.rows]
     name, codes = dense(codes_of(host["name"])[tree.rows])
     operator, module = node_kind == OPERATOR, node_kind == MODULE
-    if conventions.is_operator is not None:
-        operator &= names.matching(host["name"][tree.rows], conventions.is_operator)
-    api, api_node = (conventions.calls or api_calls)(host, kind, tree)
+    api, api_node = api_calls(host, kind, tree)
     device = device_work(sel)
-    if conventions.calls is not None:
-        node_of_api = np.full(host.height + 1, NONE, np.int64)
-        node_of_api[api] = api_node
-        device_node = node_of_api[row_ids(device["launch"])]  # row -1 is the spare one at the end
-    else:
-        device_node = tree.nodes_of(row_ids(device["operator"]))
-
+    device_node = tree.nodes_of(row_ids(device["operator"]))
     size = tree.rows.size
-    kept = np.ones(size, np.bool_)
-    if conventions.merged is not None:
-        tree, place, kept = conventions.merged(tree, name, operator)
-        api_node, device_node = place[api_node], place[device_node]
-        operator, module = operator & kept, module & kept
     spent = device["duration"].fill_null(0).to_numpy()  # ncu may not have measured it
     uses = names.matching(device["name"], conventions.uses_tensor_cores)
+    in_api = add_up(api_node, host["duration"].to_numpy()[api], size)
     tensor_self = add_up(device_node, np.where(uses, spent, 0), size)
-    of_children = tree.of_children(np.where(kept, tree.duration, 0))
-    could = names.matching(host["name"][tree.rows], conventions.tensor_core_operators.__contains__)
+    could = names.matching(host["name"][tree.rows], TENSOR_CORE_OPERATORS.__contains__)
     could &= node_kind == OPERATOR
     could |= (tensor_self > 0) & (node_kind == OPERATOR)
     return OperatorTree(
         tree=tree,
         name=name,
         codes=codes,
-        kept=kept,
         operator=operator,
         module=module,
         in_scope=scope_mask(sel)[tree.rows],
-        host_self=tree.duration - of_children - add_up(api_node, host["duration"].to_numpy()[api], size),
+        host_self=tree.duration - tree.of_children(tree.duration) - in_api,
         device_self=add_up(device_node, spent, size),
         kernels=count(device_node, size),
         tensor_core_self=tensor_self,

@@ -7,7 +7,6 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import names
-from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace, schema
@@ -82,7 +81,7 @@ def by_value(values: Ints) -> list[tuple[int, Ints | slice]]:
 
 
 @latest
-def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activities:
+def activities(sel: Selection) -> Activities:
     """The work of the devices in scope, in and outside steps.
 
     Annotations and synchronisations are not work.
@@ -90,8 +89,6 @@ def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activitie
     frame = sel.trace.device
     kind = frame["kind"].to_physical().to_numpy()
     chosen = (kind == KERNEL) | (kind == MEMCPY) | (kind == MEMSET) | (kind == GRAPH)
-    if conventions.work is not None:
-        chosen = conventions.work(sel.trace, chosen)
     if sel.scope.devices is not None:
         chosen &= frame["device"].is_in(list(sel.scope.devices)).fill_null(value=False).to_numpy()
     frame = frame.select(COLUMNS)
@@ -99,11 +96,8 @@ def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activitie
         frame, kind = frame.filter(pl.Series(chosen)), kind[chosen]
     start = frame["start"].to_numpy()
     kernel = kind == KERNEL
-    if conventions.sorts is not None:
-        communication, compute = conventions.sorts(sel.trace, frame, kernel)
-    else:
-        communication = kernel & names.matching(frame["name"], is_collective_kernel)
-        compute = (kernel & ~communication) | (kind == GRAPH)
+    communication = kernel & names.matching(frame["name"], is_collective_kernel)
+    compute = (kernel & ~communication) | (kind == GRAPH)
     end = start + frame["duration"].to_numpy()
     return Activities(frame, start, end, kernel, compute, communication, kind == MEMCPY, kind == MEMSET)
 

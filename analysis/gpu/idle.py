@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import Activities, activities, by_value
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import Selection
@@ -34,7 +33,7 @@ IDLE = {
 }
 
 
-def gaps(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+def gaps(sel: Selection) -> pl.DataFrame:
     """Every stretch in which a device (stream null) or one of its streams is idle, and why.
 
     HTA's causes (`_analyze_idle_time_for_stream`), on exact times:
@@ -47,19 +46,14 @@ def gaps(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
     last activity of all is host_wait. HTA's lie between one activity and the next of each stream, and are negative
     where two overlap.
     """
-    work = activities(sel, conventions)
-    slots = step_slots(sel, conventions)
+    work = activities(sel)
+    slots = step_slots(sel)
     window = (int(slots.start[0]), int(slots.end[-1])) if slots.start.size else None
-    return gaps_of(sel.trace, work, window, conventions)
+    return gaps_of(sel.trace, work, window)
 
 
-def gaps_of(
-    trace: Trace, work: Activities, window: tuple[int, int] | None, conventions: Conventions = TRACETUI
-) -> pl.DataFrame:
+def gaps_of(trace: Trace, work: Activities, window: tuple[int, int] | None) -> pl.DataFrame:
     """`gaps`, from activities and a window that are already computed."""
-    if conventions.gaps is not None:
-        found: pl.DataFrame = conventions.gaps(trace, work)
-        return found
     if window is None or not work.start.size:
         return pl.DataFrame(schema=GAPS)
     called = _launch_start(trace, work)
@@ -71,12 +65,12 @@ def gaps_of(
             rows = among if isinstance(on, slice) else on[among]
             if lane >= 0:
                 gaps.append(_between(work.start[rows], work.end[rows], called[rows], window, number, lane))
-    return _frame(gaps, unknown_may_wait=False)
+    return _frame(gaps)
 
 
-def idle(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+def idle(sel: Selection) -> pl.DataFrame:
     """Idle time per device (stream null) and per stream, and its causes in percent of it."""
-    return shares(gaps(sel, conventions))
+    return shares(gaps(sel))
 
 
 def shares(found: pl.DataFrame) -> pl.DataFrame:
@@ -107,7 +101,7 @@ class _Gaps(Struct, frozen=True):
     """When the activity that ends each gap was launched."""
 
 
-def _frame(gaps: list[_Gaps], *, unknown_may_wait: bool) -> pl.DataFrame:
+def _frame(gaps: list[_Gaps]) -> pl.DataFrame:
     sizes = [part.start.size for part in gaps]
 
     def number(values: list[int]) -> pl.Series:
@@ -117,7 +111,7 @@ def _frame(gaps: list[_Gaps], *, unknown_may_wait: bool) -> pl.DataFrame:
     begin, duration, called = (
         np.concatenate([getattr(part, name) for part in gaps]) for name in ("start", "duration", "called")
     )
-    cause = _causes(begin, duration, called, unknown_may_wait=unknown_may_wait)
+    cause = _causes(begin, duration, called)
     return pl.DataFrame(
         {
             "device": number([part.device for part in gaps]),
@@ -144,11 +138,9 @@ def _launch_start(trace: Trace, work: Activities) -> Ints:
     return called
 
 
-def _causes(
-    begin: Ints, duration: Ints, called: Ints, *, unknown_may_wait: bool
-) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def _causes(begin: Ints, duration: Ints, called: Ints) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     cause = np.full(begin.size, CAUSES.index("other"), np.uint8)
-    in_time = (called <= begin) & ((called != _UNKNOWN) | unknown_may_wait)
+    in_time = (called <= begin) & (called != _UNKNOWN)
     cause[in_time & (duration < KERNEL_WAIT_LIMIT_NS)] = CAUSES.index("kernel_wait")
     cause[called > begin] = CAUSES.index("host_wait")
     return cause

@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import api_names, names
-from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.base.conventions import Conventions
 from tracetui.analysis.base.remembered import kept
 from tracetui.parsers import Trace
 from tracetui.parsers.arrays import Ints
@@ -144,17 +144,12 @@ _WORDS = re.compile(r"^(?!void )[^<(]* [^<(]*$")
 """Work of accelerators that are no GPUs is named in a few words: ``add_11 Cmpt Exec``."""
 
 
-def tensor_cores_known(trace: Trace, conventions: Conventions = TRACETUI) -> bool:
+@kept
+def tensor_cores_known(trace: Trace) -> bool:
     """Whether kernel names tell of tensor cores: on NVIDIA's and AMD's GPUs; elsewhere that they don't is no 0 %.
 
-    A recording that describes no device is judged by its runtime, then by its names. Other tools' definitions look at
-    names alone.
+    A recording that describes no device is judged by its runtime, then by its names.
     """
-    return conventions.name != TRACETUI.name or _known(trace)
-
-
-@kept
-def _known(trace: Trace) -> bool:
     used = set(trace.device["device"].drop_nulls().unique().to_list())
     described = [device for device in trace.info.devices if device.name or device.compute_capability]
     devices = [device for device in described if device.id in used] or described
@@ -181,7 +176,7 @@ def kernel_sums(trace: Trace, device: pl.DataFrame, conventions: Conventions) ->
     held = occupancy.fill_null(0).to_numpy() * known
     uses = names.matching(device["name"], conventions.uses_tensor_cores)
     unclear = names.matching(device["name"], conventions.tensor_cores_unclear)
-    if not tensor_cores_known(trace, conventions):
+    if not tensor_cores_known(trace):
         unclear = np.ones(device.height, np.bool_)
     parts = (spent, np.where(uses, spent, 0), np.where(unclear, spent, 0), known, np.rint(held).astype(np.int64))
     return dict(zip(SUMS, parts, strict=True))

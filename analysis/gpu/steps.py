@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.gpu.activities import WORK
@@ -38,7 +37,7 @@ class StepSlots(Struct, frozen=True):
 
 
 @latest
-def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots:
+def step_slots(sel: Selection) -> StepSlots:
     """The steps in scope, each from the end of the previous step's work to the end of its own.
 
     As in torch-tb-profiler (`_update_steps_duration`): a step lasts until its own last device activity ends, if that
@@ -50,12 +49,7 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
     A trace without steps is one step from its first GPU work to its last: what comes before is start-up, not waiting.
     Without GPU work it is one from its first event to its last.
     """
-    if conventions.steps is not None:
-        whole: StepSlots = conventions.steps(sel.trace)
-    elif sel.trace.steps.height:
-        whole = _steps(sel.trace)
-    else:
-        whole = _work_span(sel) or whole_file(sel.trace)
+    whole = _steps(sel.trace) if sel.trace.steps.height else _work_span(sel) or _whole_file(sel.trace)
     start, end = whole.start, whole.end
     chosen = np.ones(start.size, np.bool_)
     if whole.marked:
@@ -78,22 +72,18 @@ def _steps(trace: Trace) -> StepSlots:
     if 0 < launched.null_count() < device.height:
         # what was launched before the recording belongs to an earlier step than the one it runs in
         step = np.where(launched.is_null().to_numpy(), -1, step)
-    start, end, _ = extended(start, end, step, begins, ends)
+    start, end = _extended(start, end, step, begins, ends)
     return StepSlots(tuple(trace.steps["index"].to_list()), tuple(trace.steps["name"].to_list()), start, end, True)
 
 
-def extended(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
-    """Extends steps from their host time, given the step (or -1) and the times of each device activity.
-
-    Returns:
-        Starts, ends, and how many activities each step has.
-    """
+def _extended(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Extends steps from their host time, given the step (or -1) and the times of each device activity."""
     known = step >= 0
     chosen = slice(None) if known.all() else known
     of_step = step[chosen]
     counts = np.bincount(of_step, minlength=start.size)
     if not counts.any():
-        return start, end, counts
+        return start, end
     first, last = np.full(start.size, _EVER), np.full(start.size, _NEVER)
     np.minimum.at(first, of_step, begins[chosen])
     np.maximum.at(last, of_step, ends[chosen])
@@ -104,7 +94,7 @@ def extended(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tu
         begin = max(previous, int(start[row]))
         previous = max(begin, int(end[row]), int(last[row]))
         slots[:, row] = begin, previous
-    return slots[0], slots[1], counts
+    return slots[0], slots[1]
 
 
 @kept
@@ -155,12 +145,12 @@ def _work_span(sel: Selection) -> StepSlots | None:
     return StepSlots((0,), ("first to last GPU work",), np.array([span[0]]), np.array([span[1]]), marked=False)
 
 
-def whole_file(trace: Trace, host: pl.DataFrame | None = None) -> StepSlots:
-    """One step from the first event to the last; of the host those of this frame, by default all."""
+def _whole_file(trace: Trace) -> StepSlots:
+    """One step from the first event to the last."""
     low, high = _EVER, _NEVER
     # a recording of durations only has no extent
     device = trace.device.select("start", "duration").filter(pl.col("start").is_not_null())
-    for frame in (trace.host if host is None else host, device):
+    for frame in (trace.host, device):
         start, duration = frame["start"].to_numpy(), frame["duration"].to_numpy()
         if start.size:
             low, high = min(low, int(start.min())), max(high, int((start + duration).max()))

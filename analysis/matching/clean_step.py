@@ -134,13 +134,13 @@ def _step(
     parts = [None if share is None else share * ns / 100 for share in percent]
     start = steps["start"].to_numpy()
     bounds = start, start + steps["duration_ns"].to_numpy()
-    work = activities(sel, found.conventions)
+    work = activities(sel)
     return PageStep(
         of=of,
         ns=ns,
         average=pl.DataFrame({"category": CATEGORIES, "ns": parts, "percent": percent}, schema=found.average.schema),
         gpu=_gpu_of_steps(found.gpu, work, bounds),
-        idle=_idle_of_steps(gaps_of(sel.trace, work, _window(bounds), found.conventions), bounds, ns),
+        idle=_idle_of_steps(gaps_of(sel.trace, work, _window(bounds)), bounds, ns),
         steps=steps.height,
         mean_ns=float(steps["duration_ns"].sum()) / max(steps.height, 1),
         off_percent=off_percent,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -393,7 +392,7 @@ def conventions_of(measured: Measured | None) -> Conventions:
     def tensor_cores_unclear(name: str) -> bool:
         return name not in by_counters and TRACETUI.tensor_cores_unclear(name)
 
-    return replace(TRACETUI, uses_tensor_cores=uses_tensor_cores, tensor_cores_unclear=tensor_cores_unclear)
+    return Conventions(uses_tensor_cores, tensor_cores_unclear)
 
 
 def run_joins(run: Run) -> list[Joined]:
