@@ -18,8 +18,8 @@ from tracetui.analysis.captures.model import grid_of
 from tracetui.analysis.captures.names import axes_of, names_of
 from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
-from tracetui.app.screen.dialogs.captures_screen import captures_frame
 from tracetui.app.text.fitting import cell_width
+from tracetui.app.views.sweep import captures_frame
 from tracetui.parsers import open_path
 from tracetui.parsers.names.range_roles import role_of
 

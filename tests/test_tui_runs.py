@@ -432,35 +432,37 @@ def shown(*paths, keys, size=(120, 24), **options):
     return asyncio.run(run())
 
 
-def test_the_list_of_runs_leads_to_the_comparison(contexts):
-    (text, *_), _ = shown(contexts, keys=["C"])
+def captures(text):
+    """The rows of the table of captures."""
     lines = text.splitlines()
-    assert "3 captures" in lines[0]
-    assert "fwd CPU" in lines[1]
-    assert [line.strip(">").split()[:2] for line in lines[2:5]] == [
-        ["small", "ctx128"],
-        ["small", "ctx1024"],
-        ["xl", "ctx1024"],
-    ]
-    assert "100.0" in lines[2]  # µs a step
-    assert lines[4].split()[-1] != "-"
+    first = next(at for at, line in enumerate(lines) if line.startswith(" Capture") and "fwd CPU" in line)
+    return [line.strip("> ") for line in lines[first + 1 : first + 4]]
+
+
+def test_captures_of_the_folder_stand_side_by_side(contexts):
+    (text, *_), _ = shown(contexts, keys=["C"])
+    assert "3 captures" in text.splitlines()[2]
+    rows = [row.split() for row in captures(text)]
+    assert [row[:2] for row in rows] == [["small", "ctx128"], ["small", "ctx1024"], ["xl", "ctx1024"]]
+    assert rows[0][2] == "100.0"  # µs a step
+    assert rows[2][-1] == "3"
 
 
 def test_enter_opens_a_row_and_c_comes_back(contexts):
     texts, name = shown(contexts, keys=["C", "down", "down", "enter", "C", "escape"])
     assert name == "xl_ctx1024.sqlite"
     assert "3 captures" in texts[4]
-    assert "captures" not in texts[5].splitlines()[0]
+    assert "[1 Overview]" in texts[5]
 
 
-def test_it_sorts(contexts):
+def test_captures_are_sorted(contexts):
     texts, _ = shown(contexts, keys=["C", "r"])
-    assert [line.split()[1] for line in texts[-1].splitlines()[2:5]] != ["ctx128", "ctx1024", "ctx1024"]
+    assert [row.split()[1] for row in captures(texts[-1])] != ["ctx128", "ctx1024", "ctx1024"]
 
 
 def test_a_single_run_has_nothing_to_compare(contexts):
     texts, _ = shown(contexts / "xl_ctx1024.sqlite", keys=["C"])
-    assert "nothing to compare" in texts[0]
+    assert "not part of a sweep" in texts[0]
 
 
 def test_a_narrow_ascii_terminal(contexts):

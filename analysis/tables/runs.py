@@ -124,7 +124,6 @@ CAPTURES = Table(
         Field("top", "top kernel", width=14, priority=4, flex=True, about="the kernel that takes most GPU time"),
     ),
     drill="open",
-    page=False,
 )  # fmt: skip
 
 GPUS = Table(

@@ -200,7 +200,7 @@ class TracetuiApp(App[None]):
         )
         self.navigation = Navigation(session, self.shell, self.runs)
         self.restorer = Restorer(self.runs, self.shell, self.navigation, self.preferences, self.set_timer)
-        self.lists = RunLists(self, self.runs, self.shell, self.restorer, cache=cache, samples=samples)
+        self.lists = RunLists(self, self.runs, self.shell, self.restorer, self.navigation, samples=samples)
         self.ranges = RangeWriter(session, self.shell, self)
         self.queries = Queries(session, self.shell, self.navigation, self, self.action_command_palette)
         self.host: Host = ViewHost(

@@ -1,8 +1,8 @@
-"""Sweep: the runs of a folder by their options; the chart above the table shows the sort column."""
+"""Sweep: the runs or captures of a folder by their options; the chart above the table shows the sort column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns, format_number, format_percent
+from tracetui.analysis.captures.model import CaptureRow
 from tracetui.analysis.counters.compared import ALL
 from tracetui.analysis.findings.config import load
 from tracetui.analysis.report.sweep import SweepReport, sweep_report
@@ -18,7 +19,7 @@ from tracetui.analysis.sweeps.model import Sweep
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
-from tracetui.analysis.tables.runs import SWEEP_FINDINGS, SWEEP_POINTS, SWEEP_VARIANTS
+from tracetui.analysis.tables.runs import CAPTURES, ROLES, SWEEP_FINDINGS, SWEEP_POINTS, SWEEP_VARIANTS
 from tracetui.analysis.tables.sweeps import KINDS as SWEEP_KINDS
 from tracetui.analysis.tables.table import Field
 from tracetui.app.charts.lines import line_chart
@@ -49,7 +50,7 @@ class SweepView(TableView):
 
     TAB = "sweep"
     ABOVE = True
-    TABLES = ("points", "variants", "findings", "kinds", "counters")
+    TABLES = ("points", "variants", "findings", "kinds", "counters", "captures")
     BINDINGS = commands.bindings("sweep")
 
     def __init__(self) -> None:
@@ -62,7 +63,7 @@ class SweepView(TableView):
     def root(self) -> Page:
         """The table in view, of the folder that the run stands in."""
         self._found = None
-        folder = sweep_folder(self.session.runs["a"])
+        folder = sweep_folder(self.session.runs["a"]) or self._opened_folder()
         if folder is None:
             return _empty("This run is not part of a sweep.")
         try:
@@ -73,11 +74,17 @@ class SweepView(TableView):
             return _empty(str(problem))
         return _page(self.kind, self._found)
 
+    def _opened_folder(self) -> Path | None:
+        """The folder of a run that was opened by itself, after others of its folder."""
+        mine = self.session.open[self.session.sides["a"]]
+        beside = any(entry.origin == mine.origin for entry in self.session.open.values() if entry is not mine)
+        return mine.origin if beside and mine.origin.is_dir() else None
+
     @property
     def tables(self) -> tuple[str, ...]:
         """Returns the tables of this sweep."""
-        counted = self._found is not None and self._found.counters is not None
-        return tuple(kind for kind in self.TABLES if kind != "counters" or counted)
+        there = {"counters": self._found and self._found.counters, "captures": self._found and self._found.captures}
+        return tuple(kind for kind in self.TABLES if there.get(kind, True))
 
     def action_measure(self) -> None:
         """The chart of the next number."""
@@ -146,10 +153,36 @@ def _page(kind: str, found: SweepReport) -> Page:
         rows = [{"said": headline(row), "try": row.advice} for row in found.judged.findings]
         frame = _frame(rows, SWEEP_FINDINGS.fields)
         return Page.of(SWEEP_FINDINGS, frame, note=note, empty="The rules found nothing to say of this sweep.")
+    if kind == "captures" and found.captures:
+        frame = captures_frame(found.captures)
+        shown = [column for column in CAPTURES.columns if frame[column.name].null_count() < frame.height]
+        what = f"{len(found.captures)} captures · means of one range, GPU: what it launched"
+        return Page.of(CAPTURES, frame, columns=tuple(shown), note=what, inside="open run")
     frame = _points(found)
     shown = [column for column in SWEEP_POINTS.columns if frame[column.name].null_count() < frame.height]
     drill = "open run" if any(point.path for point in points) else ""
     return Page.of(SWEEP_POINTS, frame, columns=(*_axes(found.sweep), *shown), note=note, inside=drill)
+
+
+def captures_frame(found: Sequence[CaptureRow]) -> pl.DataFrame:
+    """The rows of the table of captures; times in ns, null if a capture lacks the value."""
+    rows = []
+    for row in found:
+        cells: dict[str, object] = {
+            "path": None if row.problem else row.path,
+            "capture": row.label,
+            "step_ns": _ns(row.average_step_us),
+            "gpu_ns": _ns(row.gpu_us_per_step if row.steps else row.gpu_us),
+            "busy_percent": row.busy_percent,
+            "kernels": row.kernels if row.kernels_per_step is None else round(row.kernels_per_step),
+            "wall_ns": _ns(row.wall_us),
+            "top": row.problem or (row.top_kernel.short_name if row.top_kernel else None),
+        }
+        for role, _ in ROLES:
+            cells[f"{role}_host_ns"] = _ns(row.of_phase(role, "host_mean_us"))
+            cells[f"{role}_gpu_ns"] = _ns(row.of_phase(role, "launched_mean_us"))
+        rows.append(cells)
+    return _frame(rows, CAPTURES.columns)
 
 
 def _counters(found: SweepReport) -> Page:
@@ -241,7 +274,7 @@ def _kinds(found: SweepReport) -> pl.DataFrame:
 
 
 def _ns(us: float | None) -> float | None:
-    return None if us is None else us * 1000
+    return None if us is None else round(us * 1000, 6)  # whole ns, which a product may miss by the last bit
 
 
 def _empty(why: str) -> Page:

@@ -1,8 +1,7 @@
-"""Shows the lists to choose runs from: at the start, open runs, runs beside the one in view, captures of its folder."""
+"""Shows the lists to choose runs from: at the start, open runs, and runs beside the one in view."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from tracetui.app.screen.dialogs.common import Choice
+    from tracetui.app.screen.history import Navigation
     from tracetui.app.screen.opening import RunLoader
     from tracetui.app.screen.restoring import Restorer
     from tracetui.app.screen.shell import Shell
@@ -30,13 +30,13 @@ class RunLists:
         runs: RunLoader,
         shell: Shell,
         restorer: Restorer,
+        navigation: Navigation,
         *,
-        cache: bool,
         samples: Sequence[Path] = (),
     ) -> None:
         self._app, self._runs, self._shell, self._restorer = app, runs, shell, restorer
+        self._navigation = navigation
         self.session = runs.session
-        self._cache = cache
         self._samples = samples
         """Recordings to offer if no path was given."""
         self._asked = not self.session.open
@@ -139,24 +139,6 @@ class RunLists:
         self._app.push_screen(RunPicker(self._shell.own(title), [*known, *beside], ascii=ascii), chosen)
 
     def show_captures(self) -> None:
-        """Compares the files of the opened folder that are of this run's kind."""
-        if (run := self.session.runs.get("a")) is None:
-            return
-        mine = self.session.open[self.session.sides["a"]]
-        others = tuple(
-            (entry.name, entry.paths)
-            for entry in self.session.open.values()
-            if entry is not mine and entry.origin == mine.origin
-        )
-        if not others:
-            self._shell.say("There is nothing to compare with: open the folder that holds all captures")
-            return
-        from tracetui.app.screen.dialogs.captures_screen import CapturesScreen
-
-        def chosen(paths: tuple[Path, ...] | None) -> None:
-            if paths and not mine.is_of(paths):
-                self._runs.open_run("a", paths)
-
-        whole = replace(run, others=others)
-        ascii = self.session.ascii
-        self._app.push_screen(CapturesScreen(whole, self.session.scope, use_cache=self._cache, ascii=ascii), chosen)
+        """Goes to the captures of the opened folder, side by side."""
+        if "a" in self.session.runs:
+            self._navigation.open_rows("sweep", "captures", "")

@@ -103,6 +103,7 @@ PLACES = (
     Place("sweep", "findings", "sweep advice"),
     Place("sweep", "kinds", "sweep kernel categories"),
     Place("sweep", "counters", "sweep metrics ncu baselines"),
+    Place("sweep", "captures", "models contexts forward backward attention"),
     Place("timeline", "", "trace view gantt events tracks perfetto chrome"),
     Place(
         "collectives", "collectives", "nccl communication allreduce all-reduce comm distributed bus bandwidth overlap"
