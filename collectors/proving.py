@@ -210,16 +210,19 @@ class Gain:
     high: float | None
 
 
-def gain_of(before: Sequence[float], after: Sequence[float]) -> Gain:
+def gain_of(before: Sequence[float], after: Sequence[float], variants: Sequence[Sequence[float]] | None = None) -> Gain:
     """The gain per step, paired by round, so that what slows both down in a round does not count.
 
     From six rounds on it is the median of the differences, with the interval of the order statistics: it holds for
     differences of any distribution, and one disturbed round moves it by little. Below that it is their mean, with
-    Student's t.
+    Student's t: by how far the differences are apart, or where few rounds tell less of that than the runs of all
+    variants do, by how far those are, each around the mean of its variant: they are processes of one program on one
+    machine. From one pair alone no interval follows.
 
     Args:
         before: mean step of each round as it was.
         after: mean step of each round with the change, of as many samples.
+        variants: the runs of each variant, of that and of others.
     """
     differences = sorted(one - other for one, other in zip(before, after, strict=True))
     count = len(differences)
@@ -227,34 +230,13 @@ def gain_of(before: Sequence[float], after: Sequence[float]) -> Gain:
         at = rank(count)
         return Gain(statistics.median(differences), differences[at], differences[count - 1 - at])
     mean = statistics.fmean(differences)
-    if count < 2:
+    groups = [differences] if variants is None else [runs for runs in variants if runs]
+    freedom = sum(len(runs) - 1 for runs in groups)
+    if freedom < (1 if variants is None else 2):
         return Gain(mean, None, None)
-    return _by_t(mean, statistics.stdev(differences) / math.sqrt(count), count - 1)
-
-
-def gain_by_scatter(before: Sequence[float], after: Sequence[float], variants: Sequence[Sequence[float]]) -> Gain:
-    """As `gain_of`, where few rounds tell less of the interval than runs of other variants do.
-
-    Below six rounds, how far two runs are apart is taken from all variants that ran more than once, each around its own
-    mean: they are processes of one program on one machine. From one pair alone no interval follows.
-
-    Args:
-        before: of each round as it was.
-        after: of each round with the change.
-        variants: the runs of each variant, of that and of others.
-    """
-    count = len(before)
-    freedom = sum(len(runs) - 1 for runs in variants if runs)
-    if count >= FEWEST_BY_ORDER:
-        return gain_of(before, after)
-    mean = statistics.fmean(one - other for one, other in zip(before, after, strict=True))
-    if freedom < 2:
-        return Gain(mean, None, None)
-    squares = sum((one - statistics.fmean(runs)) ** 2 for runs in variants if runs for one in runs)
-    return _by_t(mean, math.sqrt(squares / freedom * 2 / count), freedom)
-
-
-def _by_t(mean: float, error: float, freedom: int) -> Gain:
+    squares = sum((one - statistics.fmean(runs)) ** 2 for runs in groups for one in runs)
+    # a difference is of two runs, each of which varies
+    error = math.sqrt(squares / freedom * (1 if variants is None else 2) / count)
     wide = _T_975[min(freedom, len(_T_975)) - 1] * error
     return Gain(mean, mean - wide, mean + wide)
 
@@ -300,15 +282,7 @@ def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -
         ProfileError: the child can't be started or written for.
         KeyboardInterrupt: it was stopped; nothing of it is kept.
     """
-    proof: dict[str, Any] = {
-        "change": trial.change,
-        "options": trial.options,
-        "command": list(masked(trial.command)),
-        "claims": to_builtins(trial.claims),
-        "explanation": None,
-        "tracetui_version": tracetui_version(),
-        "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    }
+    proof = begun(trial.change, trial.options, trial.command, trial.claims)
     child = Child(request, trial, tell)
     try:
         if trial.command:
@@ -323,6 +297,19 @@ def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -
         return {**proof, **child.about, "one_process": together, **figures(*pair, should_agree=trial.agrees)}
     except NotMeasured as problem:
         return {**proof, **child.about, "explanation": str(problem)}
+
+
+def begun(change: str, options: dict[str, Any], command: Sequence[str], claims: Sequence[Claim]) -> dict[str, Any]:
+    """What a proof says besides what was measured."""
+    return {
+        "change": change,
+        "options": options,
+        "command": list(masked(command)),
+        "claims": to_builtins(claims),
+        "explanation": None,
+        "tracetui_version": tracetui_version(),
+        "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
 
 
 def figures(before: Timed, after: Timed, *, should_agree: bool) -> dict[str, Any]:
@@ -405,23 +392,18 @@ class Child:
 
     def apart(self) -> tuple[Timed, Timed]:
         """Each turn a process, as the GPU's memory is too small for both."""
-
-        def spec(place: int, folder: Path) -> dict[str, Any]:
-            return child_spec(self._request, folder, [self._variants[place]], self._trial)
-
-        return self._turns(spec, lambda result: _timed(result["variants"][0]))
+        return self._turns(
+            lambda place, folder: child_spec(self._request, folder, [self._variants[place]], self._trial),
+            lambda result: _timed(result["variants"][0]),
+        )
 
     def programs(self) -> tuple[Timed, Timed]:
         """Each turn a process of the user's own program."""
-
-        def timed(result: dict[str, Any]) -> Timed:
-            measured = result["measurement"]
-            return Timed([measured["clean_step_ns"]], [measured["clean_host_ns"]])
-
-        def spec(place: int, folder: Path) -> dict[str, Any]:
-            return program_spec(self._request, folder, (self._request.command, self._trial.command)[place])
-
-        return self._turns(spec, timed)
+        commands = self._request.command, self._trial.command
+        return self._turns(
+            lambda place, folder: program_spec(self._request, folder, commands[place]),
+            lambda result: Timed([result["measurement"]["clean_step_ns"]], [result["measurement"]["clean_host_ns"]]),
+        )
 
     def _turns(
         self, spec: Callable[[int, Path], dict[str, Any]], read: Callable[[dict[str, Any]], Timed]

@@ -14,19 +14,14 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from functools import partial
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
-
 from tracetui.collectors.child.changes import BY_NAME, CHANGES, Change, workers
 from tracetui.collectors.child.outside import FIRST_STEPS
 from tracetui.collectors.child.turns import kind_of
-from tracetui.collectors.machine.masking import masked
-from tracetui.collectors.machine.recording import tracetui_version
 from tracetui.collectors.process import Tick
 from tracetui.collectors.proving import (
     Child,
@@ -34,8 +29,9 @@ from tracetui.collectors.proving import (
     ProveRequest,
     Timed,
     Trial,
+    begun,
     figures,
-    gain_by_scatter,
+    gain_of,
     program_spec,
 )
 from tracetui.parsers.runs.proofs import Claim
@@ -642,7 +638,7 @@ class Trying:
         known = figures(*pairs, should_agree=all(change.keeps for change in row.changes))
         # of ratios: what slows processes down does so in proportion, and a step may become a small part of what it was
         before, after = ([math.log(turn[place].step_ns) for turn in row.turns] for place in (0, 1))
-        gain, step = gain_by_scatter(before, after, self._variants(row.switched)), known["step_ns"]
+        gain, step = gain_of(before, after, self._variants(row.switched)), known["step_ns"]
 
         def saved(ratio: float | None) -> float | None:
             return None if ratio is None else -step * math.expm1(-ratio)
@@ -726,18 +722,13 @@ class Trying:
         # findings said it of the change by itself, in the program as it was
         claims = self._request.claims.get(row.names[0], ()) if len(row.names) == 1 and not row.beside else ()
         return {
-            "options": {},
-            "command": list(masked(self._request.command)),
-            "tracetui_version": tracetui_version(),
-            "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **begun(", ".join(change.title for change in row.changes), {}, self._request.command, claims),
             "one_process": row.switched,
             **self._about,
-            "change": ", ".join(change.title for change in row.changes),
             "changes": list(row.names),
             "beside": [BY_NAME[name].title for name in row.beside],
             "write": [change.write for change in row.changes],
             "risks": [change.risk for change in row.changes if change.risk],
-            "claims": to_builtins(claims),
             "explanation": row.problem if not row.turns else None,
             **self.figures_of(row),
             "compared": self.results_of(row) if row.processes else None,

@@ -188,7 +188,7 @@ class Outside:
         finally:
             self._depth -= 1
         if not self._depth and self._steps < self._first and not _is_capturing():
-            self._outputs += _numbers(_first_tensor(result))
+            self._outputs += first_numbers(result)
         return result
 
     def _before_outermost(self, module: Any) -> None:
@@ -395,27 +395,28 @@ def _is_capturing() -> bool:
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
-def _first_tensor(result: Any) -> Any:
+def first_numbers(result: Any, most: int = MOST_OF_ONE) -> list[float]:
+    """At most so many numbers of the first tensor of a result; none where that is no tensor of real numbers."""
     if isinstance(result, dict):
         result = next(iter(result.values()), None)
-    return result[0] if isinstance(result, (tuple, list)) and result else result
+    return _numbers(result[0] if isinstance(result, (tuple, list)) and result else result, most)
 
 
-def _numbers(value: Any) -> list[float]:
-    """Some numbers of a tensor, for a comparison; none of anything else."""
+def _numbers(value: Any, most: int = MOST_OF_ONE) -> list[float]:
     import torch
 
-    return _sampled(value) if isinstance(value, torch.Tensor) and value.is_floating_point() else []
+    return _sampled(value, most) if isinstance(value, torch.Tensor) and value.is_floating_point() else []
 
 
-def _sampled(tensor: Any) -> list[float]:
+def _sampled(tensor: Any, most: int = MOST_OF_ONE) -> list[float]:
+    """At most so many numbers, evenly taken from all of a tensor."""
     import torch
 
     with torch.no_grad():
         flat = tensor.detach().reshape(-1)
         count = flat.numel()
-        if count > MOST_OF_ONE:
-            flat = flat[torch.arange(MOST_OF_ONE, device=flat.device) * count // MOST_OF_ONE]
+        if count > most:
+            flat = flat[torch.arange(most, device=flat.device) * count // most]
         found: list[float] = flat.double().cpu().tolist()
     return found
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import machine_torch
 from .marks import Marks, synchronize, uses_gpu
+from .outside import FIRST_STEPS, first_numbers
 from .profilers import endless
 
 MOST_STEPS = 200
@@ -27,8 +28,6 @@ TRIAL_STEPS = 3
 MOST_WARMUP_S = 60.0
 STEPS_OF_CAPTURE = 3
 """As `models.graphs.BEFORE_CAPTURE`."""
-CHECKED_LOSSES = 3
-"""Steps of training whose losses are compared."""
 
 
 def run(spec: dict[str, Any], progress: Any, result: dict[str, Any]) -> None:
@@ -102,13 +101,14 @@ class _Variant:
             self._step()
         self._workload.keeps_result = True
         kept = []
-        for _ in range(CHECKED_LOSSES if self._workload.train else 1):
+        for _ in range(FIRST_STEPS if self._workload.train else 1):
             self._step()
-            kept.append(_sampled(self._workload.result, self._spec["check"]))
+            result = self._workload.result
+            kept.append(first_numbers(getattr(result, "logits", result), self._spec["check"]))
         self._workload.keeps_result, self._workload.result = False, None
-        if all(numbers is not None for numbers in kept):
+        if all(kept):
             what = "losses" if self._workload.train else "outputs"
-            self._told["checked"] = {"what": what, "numbers": [number for numbers in kept for number in numbers or ()]}
+            self._told["checked"] = {"what": what, "numbers": [number for numbers in kept for number in numbers]}
 
     def warm_up(self) -> None:
         """Runs steps until everything is compiled, and of the first variant until the clocks have risen."""
@@ -160,22 +160,6 @@ class _Variant:
 def _steps_before(variants: list[dict[str, Any]], options: dict[str, Any]) -> int:
     """Steps that a variant must make to be where one is that has made some to capture a CUDA graph."""
     return 0 if options.get("cuda_graphs") or not any(one.get("cuda_graphs") for one in variants) else STEPS_OF_CAPTURE
-
-
-def _sampled(result: Any, most: int) -> list[float] | None:
-    """At most so many numbers of a tensor, evenly taken from all of it; None for anything else."""
-    import torch
-
-    result = getattr(result, "logits", result)
-    if isinstance(result, (tuple, list)) and result:
-        result = result[0]
-    if not isinstance(result, torch.Tensor) or not result.is_floating_point():
-        return None
-    flat = result.detach().reshape(-1)
-    count = flat.numel()
-    if count > most:
-        flat = flat[torch.arange(most, device=flat.device) * count // most]
-    return [float(number) for number in flat.double().cpu()]
 
 
 def _settings() -> tuple[Any, ...]:
