@@ -202,7 +202,7 @@ def trace_report(
                 is_list = name in TABLES_OF and name not in ("communication", "critical_path")
                 found[name], count = ([], 0) if is_list else (None, None)
             else:
-                found[name], count = getattr(filled, name)()
+                found[name], count = filled.section(name)
             if count is not None:
                 counts[name] = count
     if "kernels" in found and by != "name":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -46,21 +47,17 @@ from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.findings import TRIED
-from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR
-from tracetui.analysis.tables.nsight import system
+from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, UNCLEAR
 from tracetui.analysis.tables.nsight.counters import ROOFLINE, SOURCE_LINES
 from tracetui.analysis.tables.program import (
-    API_CALLS,
-    HOST_FUNCTIONS,
     HOST_LINES,
     HOST_STACKS,
     MODULE_KERNELS,
     MODULES,
     OPERATORS,
-    RANGE_TREE,
     RANGE_TREE_KERNELS,
-    RANGES,
 )
+from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import GPUS, SERVED, SERVED_SIZES, SERVED_WORK, STEP_KINDS
 from tracetui.parsers.runs.samples import Samples
 
@@ -93,6 +90,18 @@ NEED_TIMELINE = {
     "communication", "collectives", *ON_REQUEST,
 }  # fmt: skip
 """The sections that are empty for a recording without a timeline."""
+OF_SELECTION = {
+    "api": "host:api_calls",
+    "range_tree": "ranges:range_tree",
+    "threads": "nsys.threads:threads",
+    "cpu_functions": "nsys.threads:cpu_functions",
+    "os_calls": "nsys.threads:os_calls",
+    "gpu_samples": "nsys.gpu_samples:gpu_samples",
+    "unified_memory": "nsys.unified_memory:unified_memory",
+}
+"""The sections that are a table of the selection and nothing else, with what makes it, which is imported then."""
+OF_FACTS = ("memops", "host_functions", "ranges")
+"""Those that are a table which rules look at too."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 
 
@@ -160,7 +169,7 @@ def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> Ho
 
 @dataclass
 class Sections:
-    """The sections of one selection. Each method is a section of that name.
+    """The sections of one selection: a method for each besides those of `OF_SELECTION` and `OF_FACTS`.
 
     A method returns what the section holds, and how many rows its whole list has (null where it is no list).
     """
@@ -172,6 +181,17 @@ class Sections:
     config: Config | None = None
     """The rules' thresholds."""
     on_error: Callable[[Exception], None] | None = None
+
+    def section(self, name: str) -> Section:
+        """The section of this name."""
+        if name in OF_FACTS:
+            return self._table(getattr(self._facts, name), TABLES_OF[name])
+        if name in OF_SELECTION:
+            module, function = OF_SELECTION[name].split(":")
+            frame = getattr(import_module(f"tracetui.analysis.{module}"), function)(self.sel)
+            return self._table(frame, TABLES_OF[name])
+        found: Section = getattr(self, name)()
+        return found
 
     @cached_property
     def _overview(self) -> Averaged:
@@ -329,10 +349,6 @@ class Sections:
         frame = range_tree_kernels(self.sel) if of_ranges else module_tree_kernels(self.sel)
         return table.id, table_rows(frame, table, self.limit), frame.height
 
-    def memops(self) -> Section:
-        """Copies and fills by kind."""
-        return self._table(self._facts.memops, MEMOPS)
-
     def operators(self) -> Section:
         """One row per framework operator."""
         from tracetui.analysis.operators import operators
@@ -344,10 +360,6 @@ class Sections:
         from tracetui.analysis.modules import modules
 
         return self._table(modules(self.sel, self._conventions), MODULES)
-
-    def host_functions(self) -> Section:
-        """Where the host's time goes: operators, Python functions, modules, API calls."""
-        return self._table(self._facts.host_functions, HOST_FUNCTIONS)
 
     @cached_property
     def _sampled(self) -> tuple[Sampled | None, str | None]:
@@ -380,22 +392,6 @@ class Sections:
 
         is_main = self.run is not None and self.sel.trace is self.run.main
         return self._table(tried(self.run.proofs if self.run is not None and is_main else ()), TRIED)
-
-    def api(self) -> Section:
-        """CUDA runtime and driver API calls by name."""
-        from tracetui.analysis.host import api_calls
-
-        return self._table(api_calls(self.sel), API_CALLS)
-
-    def ranges(self) -> Section:
-        """Annotations and NVTX ranges."""
-        return self._table(self._facts.ranges, RANGES)
-
-    def range_tree(self) -> Section:
-        """The tree of ranges, depth first."""
-        from tracetui.analysis.ranges import range_tree
-
-        return self._table(range_tree(self.sel), RANGE_TREE)
 
     def launches(self) -> Section:
         """How kernels reach the GPU: how many, how short, how late."""
@@ -465,36 +461,6 @@ class Sections:
         from tracetui.parsers import Run
 
         return Facts.of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
-
-    def threads(self) -> Section:
-        """Who keeps the CPU: a row per thread."""
-        from tracetui.analysis.nsys.threads import threads
-
-        return self._table(threads(self.sel), system.THREADS)
-
-    def cpu_functions(self) -> Section:
-        """Where CPU samples found the threads: a row per function and thread."""
-        from tracetui.analysis.nsys.threads import cpu_functions
-
-        return self._table(cpu_functions(self.sel), system.CPU_FUNCTIONS)
-
-    def os_calls(self) -> Section:
-        """What the threads waited for in the operating system: a row per function and thread."""
-        from tracetui.analysis.nsys.threads import os_calls
-
-        return self._table(os_calls(self.sel), system.OS_CALLS)
-
-    def gpu_samples(self) -> Section:
-        """The GPU's sampled metrics: a row per GPU, then per kernel."""
-        from tracetui.analysis.nsys.gpu_samples import gpu_samples
-
-        return self._table(gpu_samples(self.sel), system.GPU_SAMPLES)
-
-    def unified_memory(self) -> Section:
-        """Migrations of unified memory by cause, and page faults."""
-        from tracetui.analysis.nsys.unified_memory import unified_memory
-
-        return self._table(unified_memory(self.sel), system.UNIFIED_MEMORY)
 
     def source_lines(self) -> Section:
         """Where in the source a kernel waits and how it accesses memory."""
