@@ -170,7 +170,7 @@ class Overview(Struct, frozen=True, dict=True):
     gpu: pl.DataFrame
     """A row per device (see `gpu_metrics`)."""
     idle: pl.DataFrame
-    """A row per device (stream null) and stream (see `idle`)."""
+    """A row per device (stream null) and stream (see `shares`)."""
     overlap_percent: float | None
     """Share of communication time in which compute kernels run; None without communication."""
     sel: Selection

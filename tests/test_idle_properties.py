@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_frames import made_trace
 
 from tracetui.analysis.gpu.activities import activities
-from tracetui.analysis.gpu.idle import CAUSES, GAPS, IDLE, gaps, gaps_of, idle, shares
+from tracetui.analysis.gpu.idle import CAUSES, GAPS, IDLE, gaps, gaps_of, shares
 from tracetui.analysis.selection import select
 from tracetui.parsers import Trace
 
@@ -168,7 +168,7 @@ def test_gaps_lie_between_the_first_steps_start_and_the_last_ones_end(recording:
     if steps or spans:
         expected = plain_gaps(recording, (steps[0][0], steps[-1][1]) if steps else (low, high))
     assert gaps(select(trace)).rows() == expected
-    assert idle(select(trace)).rows() == plain_shares(expected)
+    assert shares(gaps(select(trace))).rows() == plain_shares(expected)
 
 
 @settings(max_examples=20)

@@ -10,7 +10,7 @@ from made_frames import made_trace
 
 from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.gpu.activities import activities
-from tracetui.analysis.gpu.idle import idle
+from tracetui.analysis.gpu.idle import gaps, shares
 from tracetui.analysis.gpu.steps import extent, step_slots
 from tracetui.analysis.overview import Overview, gpu_metrics, overview
 from tracetui.analysis.scope import Scope
@@ -304,7 +304,7 @@ def agrees(of: Made, scope: Scope, whole: list[Step], *, marked: bool) -> Overvi
     work = activities(sel)
     window = (steps[0].start, steps[-1].end) if steps else None
     assert found.gpu.equals(gpu_metrics(sel.trace, work, window))
-    assert found.idle.equals(idle(sel))
+    assert found.idle.equals(shares(gaps(sel)))
     return found
 
 

@@ -15,10 +15,11 @@ from sample_runs import recorded
 
 from tracetui.analysis.report.report import SECTIONS
 from tracetui.analysis.report.sweep import SweepReport, sweep_json
+from tracetui.analysis.schemas.shapes import OF_JSON
 from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import SWEEP_POINTS
-from tracetui.analysis.tables.table import JSON_TYPES, TYPES, UNITS, Field, Table
+from tracetui.analysis.tables.table import TYPES, UNITS, Field, Table
 from tracetui.app.reports.content.sweep import sweep_csv
 from tracetui.app.text.fitting import printable
 
@@ -93,7 +94,7 @@ def test_a_column_has_a_type() -> None:
     for table in TABLES.values():
         for field in table.fields:
             column = (table.id, field.name)
-            assert field.json_type in JSON_TYPES, column
+            assert field.json_type in OF_JSON, column
             assert field.kind in TYPES, column
             assert field.name.endswith("_ns") or field.name == "ns" or UNITS.get(field.kind) != "µs", column
             assert (field.kind == "list") <= (not field.screen), column

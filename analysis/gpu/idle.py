@@ -68,13 +68,8 @@ def gaps_of(trace: Trace, work: Activities, window: tuple[int, int] | None) -> p
     return _frame(gaps)
 
 
-def idle(sel: Selection) -> pl.DataFrame:
-    """Idle time per device (stream null) and per stream, and its causes in percent of it."""
-    return shares(gaps(sel))
-
-
 def shares(found: pl.DataFrame) -> pl.DataFrame:
-    """`idle`, from gaps that are already computed."""
+    """Idle time per device (stream null) and per stream, and its causes in percent of it: of `gaps`."""
     total = pl.col("duration_ns").sum()
     share = [
         pl.when(total != 0)

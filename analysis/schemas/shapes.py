@@ -12,6 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from msgspec import UnsetType
 
+from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.report.model import Cost
 from tracetui.analysis.report.shorten import DETAILS
@@ -25,8 +26,8 @@ OF_JSON: dict[str, Json] = {
     "text": {"type": "string"},
     "flag": {"type": "boolean"},
     "whole": {"type": "integer"},
-    "real": {"type": "number"},
-    "number": {"type": "number"},
+    "real": {"type": "number"},  # with a fraction, even if it is .0
+    "number": {"type": "number"},  # as the source has it
     "words": {"type": "array", "items": {"type": "string"}},
     "whole list": {"type": "array", "items": {"type": "integer"}},
     "list": {"type": "array"},
@@ -95,10 +96,6 @@ def schema_of(name: str, title: str, shape: Shape, *, closed: bool = False) -> J
     if name:
         body["properties"]["schema"] = {"const": name}
     return {"$schema": DIALECT, "title": name or title, "description": title, **body, "$defs": compiler.tables}
-
-
-CATEGORIES = ("kernel", "communication", "memcpy", "memset", "runtime", "dataloader", "cpu_exec", "other")
-"""What a step's time is spent on: the keys of every table of costs."""
 
 
 def fields_of(struct: type) -> dict[str, Shape]:

@@ -88,7 +88,7 @@ class Field:
 
     @property
     def json_type(self) -> str:
-        """Its type in JSON: one of `JSON_TYPES`."""
+        """Its type in JSON: a key of `schemas.shapes.OF_JSON`."""
         return self.type or TYPES[self.kind]
 
 
@@ -106,18 +106,6 @@ TYPES: dict[Kind, str] = {
     "number": "real",
 }
 """The type in JSON by kind."""
-JSON_TYPES = {
-    "text": "text",
-    "flag": "true or false",
-    "whole": "a number without a fraction",
-    "real": "a number with a fraction, even if it is .0",
-    "number": "either of the two, as the source has it",
-    "words": "a list of texts, which a CSV joins",
-    "whole list": "a list of whole numbers, which a CSV joins",
-    "list": "a list of objects or of sentences, which a CSV leaves out",
-    "object": "an object, which a CSV leaves out",
-}
-"""Every type in JSON and its meaning."""
 
 
 EVERY = ("*",)
