@@ -76,7 +76,7 @@ def steps_by(trace: Trace, name: str) -> Trace:
 
     A range that occurs once is a step too if it is asked for.
     """
-    bare = _without_steps(trace)
+    bare = as_recorded(trace, keep_own=False)
     ranges = _ranges(bare) if bare.has_timeline else pl.DataFrame()
     if not ranges.height:
         return bare
@@ -103,7 +103,7 @@ def steps_at(trace: Trace, names: Sequence[str], start: Ints, end: Ints) -> Trac
 
 def candidates(trace: Trace) -> list[str]:
     """Names of ranges that repeat, as `steps_by` takes them: those with the most GPU work first."""
-    bare = _without_steps(trace)
+    bare = as_recorded(trace, keep_own=False)
     ranges = _ranges(bare) if bare.has_timeline else pl.DataFrame()
     if not ranges.height:
         return []
@@ -114,8 +114,9 @@ def candidates(trace: Trace) -> list[str]:
     return list(dict.fromkeys(family.spoken for family in found))
 
 
-def _without_steps(trace: Trace) -> Trace:
-    if trace.marked_by is None and not trace.steps.height:
+def as_recorded(trace: Trace, *, keep_own: bool = True) -> Trace:
+    """The trace with only the steps that its profiler marked, or, unless `keep_own`, without any."""
+    if trace.marked_by is None and (keep_own or not trace.steps.height):
         return trace
     none = pl.repeat(None, trace.device.height, dtype=schema.RowId, eager=True)
     return replace(
