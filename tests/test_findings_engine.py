@@ -293,9 +293,7 @@ def test_no_rule_fails_and_what_is_said_is_whole(recording: Callable[[str], Trac
     assert asked == {each.id for each in all_rules().values() if each.subject == "run"}
 
 
-def test_a_finding_whose_place_can_not_be_told_stands_without_it(
-    recording: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finding_whose_place_can_not_be_told_stands_without_it(recording, monkeypatch) -> None:
     def fails(*_: object) -> tuple[()]:
         raise LookupError("no frame")
 
