@@ -340,16 +340,7 @@ def test_layers_and_their_parts_are_none(tmp_path: Path, name: str, parent: str)
     assert silent("S29", made.facts(tmp_path))
 
 
-def looped(
-    made: Made,
-    inner: str,
-    *,
-    modules: str = "",
-    operator: str = "aten::mul_",
-    calls: int = 20,
-    within: str = "",
-    launches: bool = True,
-) -> None:
+def looped(made, inner, *, modules="", operator="aten::mul_", calls=20, within="", launches=True) -> None:
     """A function that another one calls again and again, itself or `within` one of a library that it calls."""
     now = 0.0
     for step in range(3):

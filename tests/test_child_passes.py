@@ -173,14 +173,7 @@ for number in range({calls}):
 """
 
 
-def run_program(
-    spec: dict[str, Any],
-    fake: FakeTorch,
-    calls: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: str = PROGRAM,
-) -> dict[str, Any]:
+def run_program(spec, fake, calls, tmp_path, monkeypatch, text=PROGRAM) -> dict[str, Any]:
     """What is known of a program that calls its optimizer so often; ``error`` if it was refused."""
     program = tmp_path / "train.py"
     program.write_text(text.format(calls=calls))

@@ -29,15 +29,7 @@ def said(**changes: Any) -> str:
     return target_python.MARK + json.dumps({**TORCH, **changes})
 
 
-def examine(
-    root: Path,
-    tools: Tools,
-    python: str | Ran = "",
-    *,
-    environment: dict[str, str] | None = None,
-    screen: Terminal | None = None,
-    is_root: bool = False,
-) -> dict[str, Check]:
+def examine(root, tools, python="", *, environment=None, screen=None, is_root=False) -> dict[str, Check]:
     tools.answers["/opt/py/bin/python"] = python or said()
     found = doctor.examine(
         "/opt/py/bin/python",
