@@ -7,7 +7,6 @@ path = file.write(tmp_path / "a.pt.trace.json")
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +41,7 @@ class ChromeFile:
     def python(self, name: str, start: float, end: float) -> None:
         self.event("python_function", name, (start, end))
 
-    def operator(
-        self,
-        name: str,
-        start: float,
-        end: float,
-        shapes: Sequence[Sequence[int]] = (),
-        types: Sequence[str] = (),
-    ) -> None:
+    def operator(self, name, start, end, shapes=(), types=()) -> None:
         arguments = {"Input Dims": shapes, "Input type": types or ["float"] * len(shapes)} if shapes else {}
         self.event("cpu_op", name, (start, end), **arguments)
 
@@ -59,9 +51,7 @@ class ChromeFile:
         self.event("cuda_runtime", name, span, correlation=self._correlation)
         return self._correlation
 
-    def launch(
-        self, name: str, call: Span, kernel: Span, *, api: str = "cudaLaunchKernel", stream: int = 7, **more: Any
-    ) -> None:
+    def launch(self, name, call, kernel, *, api="cudaLaunchKernel", stream=7, **more) -> None:
         """A call and the kernel that it launches."""
         number = self.call(api, call)
         place = {"correlation": number, "stream": stream, "device": 0}

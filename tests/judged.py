@@ -1,6 +1,5 @@
 """Runs single rules on runs that a test makes."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,21 +10,14 @@ from sample_runs import is_kept
 
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core.facts import Facts, Subject
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Findings
-from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.scope import Scope
 from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.runs.manifest import SCHEMA, RunManifest, parse
 
 
-def find(
-    subject: Subject,
-    config: Config | None = None,
-    rules: Mapping[str, Rule] | None = None,
-    looks: Mapping[str, Any] | None = None,
-) -> Findings:
+def find(subject, config=None, rules=None, looks=None) -> Findings:
     """What the rules say. If a rule raises, the engine reports a bug and goes on; here the test fails."""
     return engine.find(subject, config, rules, _raised, looks)
 

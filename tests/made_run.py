@@ -49,18 +49,7 @@ class Made:
     def step(self, number: int, start: float, end: float) -> None:
         self.host("user_annotation", f"ProfilerStep#{number}", start, end)
 
-    def launch(
-        self,
-        name: str,
-        call: tuple[float, float],
-        runs: tuple[float, float],
-        *,
-        api: str = "cudaLaunchKernel",
-        kind: str = "kernel",
-        stream: int = 7,
-        thread: int = 1,
-        **args: Any,
-    ) -> None:
+    def launch(self, name, call, runs, *, api="cudaLaunchKernel", kind="kernel", stream=7, thread=1, **args) -> None:
         """A call and the kernel (or gpu_memcpy) that it launches."""
         self._correlation += 1
         known = {"correlation": self._correlation}
@@ -82,9 +71,7 @@ class Made:
             args = {"correlation": self._correlation, "stream": 7, "device": 0}
             self._event("kernel", name, *run, {"pid": 0, "tid": 7}, args)
 
-    def _event(
-        self, category: str, name: str, start: float, end: float, lane: dict[str, int], args: dict[str, Any]
-    ) -> None:
+    def _event(self, category, name, start, end, lane, args) -> None:
         row = {"ph": "X", "cat": category, "name": name, "ts": start, "dur": round(end - start, 3)}
         self.events.append(row | lane | {"args": args})
 

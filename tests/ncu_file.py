@@ -38,13 +38,7 @@ def long_table(rows: Sequence[tuple[int, str, str, str, str, str]], *, rules: Se
     return "\n".join(lines) + "\n"
 
 
-def wide_table(
-    metrics: dict[str, str],
-    rows: Sequence[tuple[str, Sequence[str]]],
-    *,
-    pid: int = 77,
-    nvtx: Sequence[str] | None = None,
-) -> str:
+def wide_table(metrics, rows, *, pid=77, nvtx=None) -> str:
     """A raw page: metric names with their units, and (kernel, values) rows."""
     ranges = NVTX if nvtx is not None else []
     header = [*IDS[:4], *ranges, IDS[4], *PLACE, *metrics]

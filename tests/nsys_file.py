@@ -120,17 +120,7 @@ class NsysFile:
         values |= {known.get(name, name): value for name, value in more.items()}
         return values | {"start": start, "end": end}
 
-    def kernel(
-        self,
-        name: str | bytes | None,
-        start: int | None,
-        end: int | None,
-        *,
-        short: str | None = None,
-        grid: tuple[int, int, int] = (1, 1, 1),
-        block: tuple[int, int, int] = (32, 1, 1),
-        **more: Any,
-    ) -> None:
+    def kernel(self, name, start, end, *, short=None, grid=(1, 1, 1), block=(32, 1, 1), **more) -> None:
         """A kernel; `more` are pid, device, stream, context, correlation, or columns by their own name."""
         values = self._device(start, end, **more)
         defaults = {
@@ -141,9 +131,7 @@ class NsysFile:
         }  # fmt: skip
         self.row("CUPTI_ACTIVITY_KIND_KERNEL", **(defaults | values))
 
-    def memcpy(
-        self, start: int, end: int, *, kind: int = 1, source: int = 0, target: int = 2, bytes: int = 1024, **more: Any
-    ) -> None:
+    def memcpy(self, start, end, *, kind=1, source=0, target=2, bytes=1024, **more) -> None:
         values = self._device(start, end, **more)
         self.row("CUPTI_ACTIVITY_KIND_MEMCPY", copyKind=kind, srcKind=source, dstKind=target, bytes=bytes, **values)
 
@@ -160,18 +148,7 @@ class NsysFile:
 
     # what the host did
 
-    def call(
-        self,
-        name: str,
-        start: int,
-        end: int | None,
-        *,
-        pid: int = PID,
-        tid: int | None = None,
-        correlation: int | None = None,
-        driver: bool = False,
-        **more: Any,
-    ) -> int:
+    def call(self, name, start, end, *, pid=PID, tid=None, correlation=None, driver=False, **more) -> int:
         """A CUDA API call; returns its correlation id."""
         number = self.correlation() if correlation is None else correlation
         values = {
@@ -198,9 +175,7 @@ class NsysFile:
         self.kernel(name, *kernel, pid=pid, correlation=number, **more)
         return number
 
-    def os_call(
-        self, name: str, start: int, end: int, *, pid: int = PID, tid: int | None = None, event_class: int = 27
-    ) -> None:
+    def os_call(self, name, start, end, *, pid=PID, tid=None, event_class=27) -> None:
         values = {"eventClass": event_class, "globalTid": global_tid(pid, tid or pid), "nameId": self.string(name)}
         self.row("OSRT_API", start=start, end=end, **values)
 

@@ -117,7 +117,8 @@ def _cached_shared(session: Session, key: Hashable, compute: Callable[[], Any]) 
 
 
 def _setattr_noted(patch: pytest.MonkeyPatch, *what: Any, **how: Any) -> None:
-    Sharing.changed = Sharing.test is not None
+    """Notes what a test replaces in the program; pytest-asyncio replaces the test's own function while it runs."""
+    Sharing.changed |= Sharing.test is not None and what[0] is not Sharing.test
     _setattr(patch, *what, **how)
 
 

@@ -152,18 +152,7 @@ class Rank:
         self.events.append((self.step, row))
         self.host = begin + lasting + 8
 
-    def collective(
-        self,
-        kind: str,
-        group: Group,
-        size: int | tuple[int, int],
-        stream: int = 20,
-        *,
-        peer: int | None = None,
-        sends: bool = True,
-        after: Sequence[Work] | None = None,
-        holds: bool = True,
-    ) -> Work:
+    def collective(self, kind, group, size, stream=20, *, peer=None, sends=True, after=None, holds=True) -> Work:
         """The rank comes to a collective of its group.
 
         Args:
@@ -215,9 +204,7 @@ class Rank:
         if name is not None:
             self.said("user_annotation", name, begin, self.host)
 
-    def _described(
-        self, kind: str, group: Group, both: tuple[int, int], peer: int | None, sends: bool
-    ) -> dict[str, Any]:
+    def _described(self, kind, group, both, peer, sends) -> dict[str, Any]:
         found: dict[str, Any] = {
             "Collective name": kind, "In msg nelems": both[0] // 2, "Out msg nelems": both[1] // 2,
             "Group size": len(group.ranks), "dtype": "BFloat16", "In split size": "[]", "Out split size": "[]",
@@ -605,9 +592,7 @@ def two_level(rank: Rank, size: int = 64 << 20) -> None:
     rank.kernel("multi_tensor_apply_kernel", 300)
 
 
-def pipeline(
-    rank: Rank, stages: int = 4, batches: int = 8, factors: Mapping[int, float] | None = None, size: int = 8 << 20
-) -> None:
+def pipeline(rank, stages=4, batches=8, factors=None, size=8 << 20) -> None:
     """GPipe with replicas that reduce their gradients; `factors` are of the stages' kernels."""
     job = rank.job
     data = job.size // stages
@@ -656,17 +641,7 @@ def experts(rank: Rank, loads: Callable[[int], Sequence[float]], layers: int = 6
     rank.collective("allreduce", job.world, 48 << 20)
 
 
-def three_d(
-    rank: Rank,
-    tensor: int = 1,
-    stages: int = 1,
-    *,
-    batches: int = 4,
-    buckets: int = 4,
-    size: int = 32 << 20,
-    factors: Sequence[float] = (),
-    shared: bool = False,
-) -> None:
+def three_d(rank, tensor=1, stages=1, *, batches=4, buckets=4, size=32 << 20, factors=(), shared=False) -> None:
     """Tensor × pipeline × data parallel, tensor groups innermost as Megatron numbers them; short steps.
 
     Args:

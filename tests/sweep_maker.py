@@ -40,13 +40,7 @@ def manifest(**workload: Any) -> dict[str, Any]:
     }
 
 
-def write_run(
-    folder: Path,
-    steps_us: Sequence[float],
-    kernels: dict[str, tuple[int, float]],
-    clean_us: Sequence[float] = (),
-    **workload: Any,
-) -> None:
+def write_run(folder, steps_us, kernels, clean_us=(), **workload) -> None:
     """A run's folder: its trace and its run.json."""
     folder.mkdir(parents=True)
     write_trace(folder / "trace.pt.trace.json", steps_us, kernels)

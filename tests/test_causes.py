@@ -340,16 +340,7 @@ def test_layers_and_their_parts_are_none(tmp_path: Path, name: str, parent: str)
     assert silent("S29", made.facts(tmp_path))
 
 
-def looped(
-    made: Made,
-    inner: str,
-    *,
-    modules: str = "",
-    operator: str = "aten::mul_",
-    calls: int = 20,
-    within: str = "",
-    launches: bool = True,
-) -> None:
+def looped(made, inner, *, modules="", operator="aten::mul_", calls=20, within="", launches=True) -> None:
     """A function that another one calls again and again, itself or `within` one of a library that it calls."""
     now = 0.0
     for step in range(3):
@@ -393,9 +384,7 @@ def test_calls_of_an_own_function_are_a_repetition_and_a_comprehension_is_part_o
         ("<built-in method item of Tensor object at 0x7f00>", True, "Keep the values in one tensor"),
     ],
 )
-def test_what_is_advised_for_a_loop_is_by_what_it_calls(
-    tmp_path: Path, inner: str, launches: bool, advice: str
-) -> None:
+def test_what_is_advised_for_a_loop_is_by_what_it_calls(tmp_path, inner, launches, advice) -> None:
     made = Made()
     looped(made, inner, launches=launches)
     assert finding("S29", made.facts(tmp_path)).advice.startswith(advice)
@@ -410,9 +399,7 @@ def test_what_is_advised_for_a_loop_is_by_what_it_calls(
         ("torch/autograd/graph.py(869): _engine_run_backward", 20, False),  # has the network's length
     ],
 )
-def test_a_loop_within_a_library_is_the_program_s_that_led_there(
-    tmp_path: Path, within: str, calls: int, repeated: bool
-) -> None:
+def test_a_loop_within_a_library_is_the_program_s_that_led_there(tmp_path, within, calls, repeated) -> None:
     made = Made()
     looped(made, "torch/nn/functional.py(5520): normalize", calls=calls, within=within)
     facts = made.facts(tmp_path)
@@ -512,9 +499,7 @@ def attending(copied: str | None, given: list[int], mask: list[int]) -> Made:
         (None, [], False),
     ],
 )
-def test_copies_that_repeat_heads_for_attention(
-    tmp_path: Path, copied: str | None, given: list[int], is_repeat: bool
-) -> None:
+def test_copies_that_repeat_heads_for_attention(tmp_path, copied, given, is_repeat) -> None:
     facts = attending(copied, given, []).facts(tmp_path)
     if not is_repeat:
         assert silent("F22", facts)
@@ -627,9 +612,7 @@ def trained(made: Made, *, of_backward: str = "autograd::engine::evaluate_functi
 
 
 @pytest.mark.parametrize(("passes", "differentiated"), [(1, False), (4, False), (4, True)])
-def test_a_graph_that_several_backward_passes_go_through_is_told(
-    tmp_path: Path, passes: int, differentiated: bool
-) -> None:
+def test_a_graph_that_several_backward_passes_go_through_is_told(tmp_path, passes, differentiated) -> None:
     """Only one pass has a flow; a gradient that is differentiated itself needs a pass of its own."""
     made, now = Made(), 0.0
     task = "autograd::engine::evaluate_function: ReluBackward0"
@@ -698,9 +681,7 @@ def test_saved_tensors_on_the_cpu_are_told_by_their_hooks(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("given_out", "waits_for"), [(900_000, "gpu"), (1_000_000, "host")])
-def test_a_host_that_is_ahead_of_the_clean_steps_is_not_what_they_wait_for(
-    tmp_path: Path, given_out: int, waits_for: str
-) -> None:
+def test_a_host_that_is_ahead_of_the_clean_steps_is_not_what_they_wait_for(tmp_path, given_out, waits_for) -> None:
     """Kernels with pauses between them, as of a chain; only the host's own clock tells whose they are."""
     made, now = Made(), 0.0
     for step in range(4):
@@ -832,9 +813,7 @@ def test_work_on_positions_that_carry_nothing_is_told_with_what_would_be_saved(
     ("operand", "then", "told"),
     [([64, 1, 32], "sum", True), ([64, 1, 32], "gelu", False), ([64, 64, 32], "sum", False)],
 )
-def test_a_large_result_of_small_operands_that_is_added_up_is_told(
-    tmp_path: Path, operand: list[int], then: str, told: bool
-) -> None:
+def test_a_large_result_of_small_operands_that_is_added_up_is_told(tmp_path, operand, then, told) -> None:
     made, now, pairs = Made(), 0.0, [64, 64, 32]
     for step in range(3):
         begin = now
@@ -893,9 +872,7 @@ THIN, THICK = [4096, 64], [4096, 4096]
     ],
     ids=["order", "added", "one-hot", "vector", "softmax", "mask", "thick factors"],
 )
-def test_a_large_matrix_that_is_only_multiplied_is_told(
-    tmp_path: Path, operators: list[tuple[str, list[int], list[int]]], told: str, launches: int
-) -> None:
+def test_a_large_matrix_that_is_only_multiplied_is_told(tmp_path, operators, told, launches) -> None:
     made, now = Made(), 0.0
     for step in range(3):
         called: list[tuple[str, list[list[int]], list[str]]] = [(f"aten::{name}", [*of], []) for name, *of in operators]
@@ -923,9 +900,7 @@ def test_a_sort_is_told_where_only_a_part_of_its_result_is_taken(tmp_path: Path,
 
 @pytest.mark.parametrize("single", [True, False])
 @pytest.mark.parametrize(("types", "told"), [(["double", "Scalar"], True), (["float", "double"], False)])
-def test_double_precision_is_told_by_types_and_not_of_a_number_without_a_shape(
-    tmp_path: Path, types: list[str], told: bool, single: bool
-) -> None:
+def test_double_precision_is_told_by_types_and_not_of_a_number_without_a_shape(tmp_path, types, told, single) -> None:
     made, now = Made(), 0.0
     for step in range(3):
         begin, busy = now, now + 15
@@ -951,9 +926,7 @@ def test_double_precision_is_told_by_types_and_not_of_a_number_without_a_shape(
 
 @pytest.mark.parametrize("lookup", ["embedding", "embedding_bag"])
 @pytest.mark.parametrize(("ids", "tied"), [([512, 8], False), ([512, 8], True), ([512, 800], False)])
-def test_a_dense_gradient_of_a_table_of_which_little_is_read(
-    tmp_path: Path, ids: list[int], tied: bool, lookup: str
-) -> None:
+def test_a_dense_gradient_of_a_table_of_which_little_is_read(tmp_path, ids, tied, lookup) -> None:
     made, now, busy, table = Made(), 0.0, 0.0, [1_000_000, 64]
     for step in range(3):
         begin = now

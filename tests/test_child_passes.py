@@ -103,9 +103,7 @@ def test_the_gpu_is_waited_for_around_each_recording(spec: Callable[..., Any], m
 @pytest.mark.parametrize(
     ("asked", "gpu"), [({"light_steps": 0}, True), ({"device": "cpu"}, True), ({}, False)], ids=["asked", "cpu", "none"]
 )
-def test_without_a_light_recording(
-    spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], gpu: bool
-) -> None:
+def test_without_a_light_recording(spec, monkeypatch, asked, gpu) -> None:
     fake = FakeTorch(monkeypatch, gpu=gpu)
     made = run_model(spec(**asked), fake)
     assert order(fake) == "." * 13 + "[" + "." * 4 + "]"
@@ -117,18 +115,14 @@ def test_without_a_light_recording(
         assert made["clean_step_ns"] == made["clean_host_ns"]
 
 
-def test_a_torch_without_that_setting_records_without_it(
-    spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_torch_without_that_setting_records_without_it(spec, monkeypatch) -> None:
     fake = FakeTorch(monkeypatch, sync_events=False)
     made = run_model(spec(), fake)
     assert "experimental_config" not in fake.exported[LIGHT_TRACE]
     assert made["passes"][0]["flags"]["cuda_sync_events"] is False
 
 
-def test_a_light_recording_that_torch_refuses_is_left_out(
-    spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_light_recording_that_torch_refuses_is_left_out(spec, monkeypatch) -> None:
     fake = FakeTorch(monkeypatch)
     fake.refuses = "CUPTI is not there\nmore"
     made = run_model(spec(), fake)
@@ -179,14 +173,7 @@ for number in range({calls}):
 """
 
 
-def run_program(
-    spec: dict[str, Any],
-    fake: FakeTorch,
-    calls: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: str = PROGRAM,
-) -> dict[str, Any]:
+def run_program(spec, fake, calls, tmp_path, monkeypatch, text=PROGRAM) -> dict[str, Any]:
     """What is known of a program that calls its optimizer so often; ``error`` if it was refused."""
     program = tmp_path / "train.py"
     program.write_text(text.format(calls=calls))
@@ -296,9 +283,7 @@ def test_on_the_cpu_a_short_program_is_recorded_before_it_is_timed(own: Callable
     assert "error" not in result
 
 
-def test_a_program_that_has_a_gpu_and_does_not_use_it_is_one_of_the_cpu(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_has_a_gpu_and_does_not_use_it_is_one_of_the_cpu(spec, tmp_path, monkeypatch) -> None:
     fake = FakeTorch(monkeypatch)
     fake.initialized = False
     made = run_program(spec(command=("python", "x.py")), fake, 20, tmp_path, monkeypatch)
@@ -306,9 +291,7 @@ def test_a_program_that_has_a_gpu_and_does_not_use_it_is_one_of_the_cpu(
     assert "event" not in fake.done  # an event would make it use the GPU
 
 
-def test_steps_that_become_part_of_a_graph_are_no_steps(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_that_become_part_of_a_graph_are_no_steps(spec, tmp_path, monkeypatch) -> None:
     fake = FakeTorch(monkeypatch)
     fake.capturing = True
     made = run_program(spec(command=("python", "x.py")), fake, 40, tmp_path, monkeypatch)
@@ -316,9 +299,7 @@ def test_steps_that_become_part_of_a_graph_are_no_steps(
     assert "synchronize" not in fake.done[:-1]  # waiting would end the capture
 
 
-def test_the_first_optimizer_ends_the_steps_while_it_is_called(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_optimizer_ends_the_steps_while_it_is_called(spec, tmp_path, monkeypatch) -> None:
     def told(program: str, calls: int) -> str:
         asked = spec(command=("python", "train.py"))
         line: str = run_program(asked, FakeTorch(monkeypatch), calls, tmp_path, monkeypatch, program)["skipped"][0]
@@ -358,9 +339,7 @@ def graph_torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
 
 
 @pytest.mark.parametrize("before", [2, 9, 20, 26, 60], ids=["warm-up", "clean", "light", "rich", "done"])
-def test_replays_are_the_steps_once_the_optimizer_is_in_a_graph(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
-) -> None:
+def test_replays_are_the_steps_once_the_optimizer_is_in_a_graph(spec, tmp_path, monkeypatch, before) -> None:
     """However far the recording of the steps before came: they were a warm-up of the capture."""
     fake = graph_torch(monkeypatch)
     asked = spec(command=("python", "train.py"))
@@ -374,9 +353,7 @@ def test_replays_are_the_steps_once_the_optimizer_is_in_a_graph(
     assert result["notes"][0].startswith("steps are the replays of a CUDA graph")
 
 
-def test_replays_are_the_steps_of_a_program_that_has_no_others(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replays_are_the_steps_of_a_program_that_has_no_others(spec, tmp_path, monkeypatch) -> None:
     fake = graph_torch(monkeypatch)
     result = run_program(spec(command=("python", "x.py")), fake, 0, tmp_path, monkeypatch, REPLAYED)
     assert [one["steps"] for one in result["measurement"]["passes"]] == [10, 3]
@@ -394,9 +371,7 @@ def test_replays_are_the_steps_of_a_program_that_has_no_others(
 GRAPH = ("replay", "capture_begin", "capture_end")
 
 
-def test_a_stretch_of_time_has_no_clean_steps_and_says_so(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stretch_of_time_has_no_clean_steps_and_says_so(spec, tmp_path, monkeypatch) -> None:
     fake = FakeTorch(monkeypatch)
     asked = spec(command=("python", "x.py"), window=(0.005, 0.02))
     handler = signal.getsignal(signal.SIGALRM)
@@ -418,9 +393,7 @@ for number in range({calls}):
 """
 
 
-def test_without_steps_a_stretch_of_time_is_recorded_which_later_steps_replace(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_steps_a_stretch_of_time_is_recorded_which_later_steps_replace(spec, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(script, "NO_STEP_S", 0.03)
     monkeypatch.setattr(script, "STRETCH_S", 0.03)
     asked = spec(command=("python", "x.py"))
@@ -505,9 +478,7 @@ for number in range({calls}):
 """
 
 
-def test_a_program_without_an_optimizer_has_the_calls_of_its_module_as_steps(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_without_an_optimizer_has_the_calls_of_its_module_as_steps(spec, tmp_path, monkeypatch) -> None:
     fake = FakeTorch(monkeypatch)
     asked = spec(command=("python", "infer.py"))
     result = run_program(asked, fake, 40, tmp_path, monkeypatch, INFERENCE)
@@ -524,9 +495,7 @@ def test_a_program_without_an_optimizer_has_the_calls_of_its_module_as_steps(
     ]
 
 
-def test_the_warm_up_begins_anew_after_a_captured_graph(
-    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_warm_up_begins_anew_after_a_captured_graph(spec, tmp_path, monkeypatch) -> None:
     fake, captures = FakeTorch(monkeypatch), []
 
     class Told(script.Captures):
@@ -554,11 +523,7 @@ def test_a_program_without_steps_is_told_to_give_a_stretch_of_time(own: Callable
 # --- samples of the lines
 
 
-def test_a_model_is_sampled_between_clean_steps_and_recordings(
-    spec: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def test_a_model_is_sampled_between_clean_steps_and_recordings(spec, monkeypatch, tmp_path) -> None:
     (tmp_path / ANSWER).write_text('{"rate_hz": 500}')
     fake = FakeTorch(monkeypatch)
     made = run_model(spec(sample_seconds=0.05), fake)
@@ -594,9 +559,7 @@ def test_an_own_program_is_sampled_after_its_clean_steps(own: Callable[..., Any]
 
 
 @pytest.mark.parametrize(("steps", "sampled"), [(28, 0), (30, 2), (60, 32)])
-def test_a_short_program_has_all_recordings_and_what_samples_fit(
-    own: Callable[..., Any], tmp_path: Path, steps: int, sampled: int
-) -> None:
+def test_a_short_program_has_all_recordings_and_what_samples_fit(own, tmp_path, steps, sampled) -> None:
     (tmp_path / ANSWER).write_text('{"rate_hz": 500}')
     result, _ = own(steps, sample_seconds=5.0)
     measured = result["measurement"]

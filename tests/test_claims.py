@@ -92,9 +92,7 @@ def test_tables_and_logs_are_read_only_if_they_are_files(tmp_path: Path, why: st
 
 
 @pytest.mark.parametrize("why", ODD)
-def test_what_stands_where_a_file_of_tracetui_s_own_should_is_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+def test_what_stands_where_a_file_of_tracetui_s_own_should_is_no_file(tmp_path, monkeypatch, why) -> None:
     monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
     monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
     ODD[why](tmp_path / "settings.json")
@@ -178,9 +176,7 @@ def negative(said: dict[str, Any]) -> None:
         (shorter_than_the_gpu, "and the GPU alone works 2.4"),
     ],
 )
-def test_a_claim_that_the_recording_contradicts_is_not_used(
-    folder: Path, change: Callable[[dict[str, Any]], None], said: str
-) -> None:
+def test_a_claim_that_the_recording_contradicts_is_not_used(folder, change, said) -> None:
     run = changed(folder, change)
     assert run.manifest is not None
     assert said in str(run.manifest.contradicted)

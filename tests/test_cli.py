@@ -41,9 +41,7 @@ def test_an_empty_path_is_not_this_folder(words: list[str], capsys: pytest.Captu
     assert "an empty path; . is this folder" in capsys.readouterr().err
 
 
-def test_a_path_in_place_of_a_command_is_opened_and_a_near_word_is_suggested(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_path_in_place_of_a_command_is_opened_and_a_near_word_is_suggested(tmp_path, capsys) -> None:
     target = tmp_path / "sample"
     target.symlink_to(recorded(VIM))
     assert cli.main([str(target), "--no-cache", "--tab", "kern"]) == DONE
@@ -155,9 +153,7 @@ def test_an_unreadable_input_is_one_line_and_exit_code_1(tmp_path: Path, capsys:
         assert path.name in err
 
 
-def test_no_screen_is_opened_for_a_path_that_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_screen_is_opened_for_a_path_that_is_not_there(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(open_command, "has_terminal", lambda: True)
     assert cli.main(["open", str(tmp_path / "missing.json")]) == UNREADABLE
     assert capsys.readouterr().err.count("\n") == 1
@@ -198,9 +194,7 @@ def test_numbers_larger_than_any_trace(capsys: pytest.CaptureFixture[str]) -> No
     assert "has steps 1-3" in capsys.readouterr().err
 
 
-def test_a_bug_is_one_line_and_a_traceback_only_with_debug(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_is_one_line_and_a_traceback_only_with_debug(monkeypatch, capsys) -> None:
     def broken(_: object) -> int:
         raise RuntimeError("broken")
 
@@ -255,9 +249,7 @@ def test_open_without_a_terminal_prints_the_report_or_the_diff(capsys: pytest.Ca
         ("xterm-256color", (True, True, False), True),
     ],
 )
-def test_the_screen_needs_a_terminal_for_keys_and_output(
-    monkeypatch: pytest.MonkeyPatch, term: str, streams: tuple[bool, bool, bool], screen: bool
-) -> None:
+def test_the_screen_needs_a_terminal_for_keys_and_output(monkeypatch, term, streams, screen) -> None:
     class Stream:
         def __init__(self, terminal: bool) -> None:
             self.terminal = terminal
@@ -314,9 +306,7 @@ def test_fail_on_needs_more_than_noise(capsys: pytest.CaptureFixture[str]) -> No
     assert "More operators (+1,053 per step): that explains it" in capsys.readouterr().err
 
 
-def test_the_cache_can_be_seen_and_emptied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cache_can_be_seen_and_emptied(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("TRACETUI_CACHE_DIR", str(tmp_path))
     assert cli.main(["cache"]) == DONE
     assert f"{tmp_path}: 0 parsed traces" in capsys.readouterr().out
@@ -333,9 +323,7 @@ def test_the_cache_can_be_seen_and_emptied(
     assert "0 parsed traces" in capsys.readouterr().out
 
 
-def test_progress_shows_on_a_terminal_only_what_takes_long(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_shows_on_a_terminal_only_what_takes_long(monkeypatch, capsys) -> None:
     with headless.status_line() as nobody:
         assert nobody is None
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -429,17 +417,13 @@ def opened(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ("wanted", "name"),
     [("B", "half"), ("ull", "full")],
 )
-def test_a_run_of_a_folder_by_letter_or_name(
-    folder: Path, wanted: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_a_folder_by_letter_or_name(folder, wanted, name, capsys) -> None:
     assert opened([str(folder), "--run", wanted], capsys) == f"{name}.pt.trace.json.gz"
 
 
 @pytest.mark.parametrize("wanted", ["c", "x", "nothing", "", "trace"])
 @pytest.mark.parametrize("command", ["report", "open"])
-def test_a_run_that_is_not_there_is_wrong_usage_and_lists_what_is(
-    folder: Path, wanted: str, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_not_there_is_wrong_usage_and_lists_what_is(folder, wanted, command, capsys) -> None:
     assert cli.main([command, str(folder), "--run", wanted]) == USAGE
     out, err = capsys.readouterr()
     assert out == ""
@@ -473,9 +457,7 @@ def test_more_than_two_runs_need_a_screen(folder: Path, capsys: pytest.CaptureFi
     assert "without a terminal" in capsys.readouterr().err
 
 
-def test_tab_filter_and_run_go_together(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tab_filter_and_run_go_together(folder, monkeypatch, capsys) -> None:
     asked = {}
 
     def run_tui(paths: object, **options: object) -> int:
@@ -523,9 +505,7 @@ def test_alone_with_nothing_to_list_it_says_what_to_do(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_a_report_is_not_remembered(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_not_remembered(folder, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("TRACETUI_NO_STATE")
     opened([str(folder)], capsys)

@@ -204,9 +204,7 @@ OF_2023 = {
 
 
 @pytest.mark.parametrize("labels", [OF_2020, OF_2023], ids=["2020", "2023"])
-def test_labels_of_the_details_page(
-    read: Callable[[str], Trace], labels: dict[str, dict[str, tuple[str, str]]]
-) -> None:
+def test_labels_of_the_details_page(read, labels) -> None:
     rows = [
         (0, "k", section, name, unit, value)
         for section, metrics in labels.items()
@@ -241,9 +239,7 @@ def test_the_memory_share_is_not_the_memory_rate(read: Callable[[str], Trace]) -
         ({"dram__bytes_read.sum": "byte"}, ["3"], None),
     ],
 )
-def test_dram_bytes(
-    read: Callable[[str], Trace], read_names: dict[str, str], values: list[str], expected: float | None
-) -> None:
+def test_dram_bytes(read, read_names, values, expected) -> None:
     assert first(read(raw(read_names, values)))["dram_bytes"] == expected
 
 
@@ -258,9 +254,7 @@ def test_dram_bytes(
         (None, 90, None), (90, None, None),
     ],
 )  # fmt: skip
-def test_bound_classes(
-    read: Callable[[str], Trace], compute: float | None, memory: float | None, bound: str | None
-) -> None:
+def test_bound_classes(read, compute, memory, bound) -> None:
     names = {f"sm__throughput.{ELAPSED}": "%", f"gpu__compute_memory_throughput.{ELAPSED}": "%"}
     cells = ["" if value is None else str(value) for value in (compute, memory)]
     assert (BOUND.low, BOUND.balanced) == (60, 10)
@@ -276,9 +270,7 @@ def test_bound_classes(
         ((8, 16, 16, 32, 0), "registers"),
     ],
 )  # fmt: skip
-def test_what_limits_occupancy(
-    read: Callable[[str], Trace], limits: tuple[int | None, ...], limiter: str | None
-) -> None:
+def test_what_limits_occupancy(read, limits, limiter) -> None:
     names = ("registers", "shared_mem", "warps", "blocks", "barriers")
     metrics = {f"launch__occupancy_limit_{name}": "block" for name in names}
     assert (
@@ -324,9 +316,7 @@ def shares(kind: str) -> str:
         ("9.0", {f"sm__throughput.{ELAPSED}": 40}, None),
     ],
 )  # fmt: skip
-def test_whether_tensor_cores_were_used(
-    read: Callable[[str], Trace], capability: str, metrics: dict[str, float], used: bool | None
-) -> None:
+def test_whether_tensor_cores_were_used(read, capability, metrics, used) -> None:
     text = raw({name: "%" if "pct" in name else "inst" for name in metrics}, [str(value) for value in metrics.values()])
     assert first(read(text.replace('"8.6"', f'"{capability}"')))["tensor_cores"] is used
 

@@ -161,9 +161,7 @@ def test_two_recordings_in_one_rocpd_file_keep_their_names(made: Callable[[str],
     assert trace.device.select("process", pl.col("name").cast(pl.String)).rows() == [(1, "kernel 1"), (2, "kernel 2")]
 
 
-def test_no_copy_is_made_of_a_database_that_scrub_does_not_know(
-    made: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_copy_is_made_of_a_database_that_scrub_does_not_know(made, tmp_path, capsys) -> None:
     assert main(["scrub", str(made(V1)), "--output", str(tmp_path / "copy.db")]) != 0
     assert "a database of AMD rocprof, of which no copy is made" in capsys.readouterr().err
     assert not (tmp_path / "copy.db").exists()

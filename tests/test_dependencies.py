@@ -263,9 +263,7 @@ def test_a_slow_host_may_have_lost_all_its_time_with_the_loader(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("steps", "taken"), [((1, 1), [995]), ((2, 3), [995, 1000]), ((0, 3), [1000, 1000, 1000])])
-def test_the_first_of_one_or_two_steps_holds_what_its_host_does_before_its_first_launch(
-    tmp_path: Path, steps: tuple[int, int], taken: list[int]
-) -> None:
+def test_the_first_of_one_or_two_steps_holds_what_its_host_does_before_its_first_launch(tmp_path, steps, taken) -> None:
     """A loader of 600 µs and 100 µs of other host time come first; each step ends 5 µs before the next begins."""
     made = Made()
     for step in range(4):

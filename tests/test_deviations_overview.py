@@ -303,16 +303,7 @@ class Value:
 class Comparison(list[Value]):
     """The values of one golden file."""
 
-    def add(
-        self,
-        section: str,
-        what: str,
-        expected: Any,
-        actual: Any,
-        tolerance: float = 0.0,
-        unit: str = "",
-        rounded: bool = False,
-    ) -> None:
+    def add(self, section, what, expected, actual, tolerance=0.0, unit="", rounded=False) -> None:
         if expected is None and actual is None:
             expected = actual = 0.0
         missing = math.nan if expected is None else float(expected)

@@ -29,15 +29,7 @@ def said(**changes: Any) -> str:
     return target_python.MARK + json.dumps({**TORCH, **changes})
 
 
-def examine(
-    root: Path,
-    tools: Tools,
-    python: str | Ran = "",
-    *,
-    environment: dict[str, str] | None = None,
-    screen: Terminal | None = None,
-    is_root: bool = False,
-) -> dict[str, Check]:
+def examine(root, tools, python="", *, environment=None, screen=None, is_root=False) -> dict[str, Check]:
     tools.answers["/opt/py/bin/python"] = python or said()
     found = doctor.examine(
         "/opt/py/bin/python",
@@ -86,9 +78,7 @@ def test_a_server_in_good_order(tmp_path: Path) -> None:
         (1 << 38, "550.1", False, FAIL, "ERR_NVGPUCTRPERM"),
     ],
 )
-def test_who_may_read_counters(
-    tmp_path: Path, capabilities: int, driver: str, is_root: bool, status: str, said: str
-) -> None:
+def test_who_may_read_counters(tmp_path, capabilities, driver, is_root, status, said) -> None:
     root, tools = server(tmp_path)
     write(root, {
         "proc/self/status": f"Name: x\nCapEff:\t{capabilities:016x}\n",
@@ -140,9 +130,7 @@ def test_a_driver_that_does_not_say_who_may(tmp_path: Path) -> None:
         ({"version": "3.7.9"}, "python", FAIL, "too old"),
     ],
 )
-def test_what_is_wrong_with_a_python(
-    tmp_path: Path, changes: dict[str, Any], name: str, status: str, words: str
-) -> None:
+def test_what_is_wrong_with_a_python(tmp_path, changes, name, status, words) -> None:
     root, tools = server(tmp_path)
     check = examine(root, tools, said(**changes))[name]
     assert (check.status, words in check.message) == (status, True), check

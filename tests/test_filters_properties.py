@@ -166,9 +166,7 @@ FLAGS = [Field("p", "P", "flag")], {"p": ["a"]}, pl.DataFrame({"p": ["a"]})
 
 @given(text_tables())
 @example((*FLAGS, Part("a", Match("a", regex=False, negated=False))))
-def test_texts_are_looked_for_in_texts_and_words_of_status(
-    table: tuple[list[Field], dict[str, list[str | None]], pl.DataFrame, Part],
-) -> None:
+def test_texts_are_looked_for_in_texts_and_words_of_status(table) -> None:
     columns, values, frame, part = table
     if part.match is None:
         assert filters.parse(part.typed) == Filter()

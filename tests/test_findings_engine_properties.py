@@ -224,9 +224,7 @@ some_subjects = st.builds(
 
 
 @given(some_subjects, some_rules(), st.one_of(st.just({}), st.dictionaries(st.sampled_from(IDS), st.just("agreed"))))
-def test_what_rules_answer_is_judged_as_the_plain_rules_do(
-    subject: Subject, cases: list[Case], silenced: dict[str, str]
-) -> None:
+def test_what_rules_answer_is_judged_as_the_plain_rules_do(subject, cases, silenced) -> None:
     config = Config(silenced=silenced)
     assert asked(subject, cases, config) == plain(subject, cases, config)
 

@@ -138,9 +138,7 @@ SOL = {
 
 
 @pytest.mark.parametrize("with_counters", [False, True])
-def test_no_kernel_is_worth_tuning_where_the_host_is_the_limit(
-    recording: Callable[[str], Trace], with_counters: bool
-) -> None:
+def test_no_kernel_is_worth_tuning_where_the_host_is_the_limit(recording, with_counters) -> None:
     traces = (recording(VIM), *([recording("ncu/vim_full_raw.csv.gz")] if with_counters else []))
     found = judged(Run(Path("x"), traces))
     assert {one.id for one in found.standing} == {"K14", "G5"}

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,9 +170,7 @@ def test_gains_are_said_as_far_as_they_are_known() -> None:
 # --- the user's file
 
 
-def test_the_users_file_is_heard_by_report_diff_and_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_users_file_is_heard_by_report_diff_and_rules(tmp_path, monkeypatch, capsys) -> None:
     shutil.copy(FP32, tmp_path / "a.json.gz")
     name = next(f"S2.{name}" for name in all_rules()["S2"].thresholds)
     (tmp_path / ".tracetui.toml").write_text(
@@ -198,9 +195,7 @@ def test_the_users_file_is_heard_by_report_diff_and_rules(
     assert rules["S12"]["silenced"] == "as agreed"
 
 
-def test_a_rule_that_fails_abstains_and_debug_shows_why(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rule_that_fails_abstains_and_debug_shows_why(monkeypatch, capsys) -> None:
     import tracetui.analysis.findings.engine as engine
 
     asked = engine._ask

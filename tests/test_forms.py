@@ -133,9 +133,7 @@ NO_GPU = {
 
 
 @pytest.mark.parametrize("tool", NO_GPU)
-def test_what_is_no_programs_is_named_with_the_way_out(
-    tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_programs_is_named_with_the_way_out(tmp_path, tool, capsys) -> None:
     events, header = NO_GPU[tool]
     assert read(tmp_path, events, **header).info.tool == tool
     assert main(["report", str(tmp_path / "in.json"), "--no-cache"]) == 0
@@ -146,9 +144,7 @@ def test_what_is_no_programs_is_named_with_the_way_out(
     assert read(tmp_path, [*events, kernel], **header).info.tool == "Chrome trace"
 
 
-def test_launches_without_ids_are_not_said_to_have_lost_their_kernels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_launches_without_ids_are_not_said_to_have_lost_their_kernels(tmp_path, capsys) -> None:
     events = [event("cudaLaunchKernel", 10 * at, 5, cat="cuda_api", args={"correlationId": at}) for at in range(9)]
     events += [event("gemm", 10 * at + 6, 3, cat="cuda") for at in range(9)]
     read(tmp_path, events)

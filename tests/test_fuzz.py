@@ -112,9 +112,7 @@ DEATHS = {
 
 
 @pytest.mark.parametrize("how", DEATHS)
-def test_a_process_that_hangs_or_dies_is_a_find_and_ends_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_a_process_that_hangs_or_dies_is_a_find_and_ends_no_run(tmp_path, monkeypatch, how) -> None:
     code, finds = DEATHS[how]
     program = f"import os, time; said = '{{\"begin\": 5}}'; {code}"
     start = loop.subprocess.Popen

@@ -442,9 +442,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("how", BAD)
-def test_an_entry_of_the_cache_that_fits_its_checksums_must_fit_the_schema(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_an_entry_of_the_cache_that_fits_its_checksums_must_fit_the_schema(tmp_path, monkeypatch, how) -> None:
     monkeypatch.setenv("TRACETUI_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "MIN_SOURCE_BYTES", 0)
     file = ChromeFile()
@@ -501,9 +499,7 @@ def test_json_of_any_depth_is_scrubbed(tmp_path: Path, depth: int, where: str) -
 
 @pytest.mark.parametrize("foreign", ["null", "[1]", '"text"'])
 @pytest.mark.parametrize("place", [0, 3])
-def test_what_is_no_event_before_an_empty_one_is_counted(
-    tmp_path: Path, path_of_reading: None, foreign: str, place: int
-) -> None:
+def test_what_is_no_event_before_an_empty_one_is_counted(tmp_path, path_of_reading, foreign, place) -> None:
     """With braces on lines of their own an empty object looked like the end of the event before it."""
     events = [on_lines(work(n)) for n in range(6)]
     events[place:place] = [foreign] if place == 0 else [foreign, "{}"]
@@ -542,9 +538,7 @@ def test_counted_kernels_of_a_trace_that_looks_like_jaxs(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("types", "read"), [('[1e+308, -1, "x"]', '[1e+308, -1, "x"]'), ("[0.50, 1E2, -0]", "[0.5, 100, 0]")]
 )
-def test_numbers_among_types_are_read_alike_on_both_paths(
-    tmp_path: Path, path_of_reading: None, types: str, read: str
-) -> None:
+def test_numbers_among_types_are_read_alike_on_both_paths(tmp_path, path_of_reading, types, read) -> None:
     event = json.dumps(work(1)).replace('"n": 1', f'"Input Dims": [[2]], "Input type": {types}')
     trace = of_events(tmp_path, map(on_lines, (event, work(2), work(3))), top="\n  ")
     assert trace.host["input_types"].cast(pl.String)[0] == read
@@ -745,9 +739,7 @@ def test_scrub_leaves_a_reader_the_words_by_which_it_knows_a_damaged_event(tmp_p
 
 
 @pytest.mark.parametrize("damage", ["", "\0", ". ", "\ufeff", '"x" '])
-def test_scrub_takes_a_secret_beside_damage_though_its_neighbours_are_words_of_a_trace(
-    tmp_path: Path, damage: str
-) -> None:
+def test_scrub_takes_a_secret_beside_damage_though_its_neighbours_are_words_of_a_trace(tmp_path, damage) -> None:
     path, copy = tmp_path / "a.json", tmp_path / "b.json"
     event = json.dumps(work(2) | {"args": {"stream": 7, "password": "zq81-kept", "device": 0}})
     for torn in (

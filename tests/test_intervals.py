@@ -65,9 +65,7 @@ def test_a_union_is_every_tick_of_any(spans: list[tuple[int, int]], origin: int)
 
 
 @given(ANY_SPANS, ANY_SPANS, st.sampled_from(ORIGINS))
-def test_intersections_and_differences_are_those_of_ticks(
-    a: list[tuple[int, int]], b: list[tuple[int, int]], origin: int
-) -> None:
+def test_intersections_and_differences_are_those_of_ticks(a, b, origin) -> None:
     ours, theirs = union(*arrays(a, origin)), union(*arrays(b, origin))
     assert listed(intersect(ours, theirs), origin) == stretches(ticks_of(a) & ticks_of(b))
     assert listed(subtract(ours, theirs), origin) == stretches(ticks_of(a) - ticks_of(b))
@@ -79,9 +77,7 @@ def test_a_length_is_the_number_of_ticks(spans: list[tuple[int, int]], origin: i
 
 
 @given(ANY_SPANS, SPANS, st.sampled_from(ORIGINS))
-def test_what_is_covered_of_a_stretch_is_its_ticks_in_the_set(
-    spans: list[tuple[int, int]], asked: list[tuple[int, int]], origin: int
-) -> None:
+def test_what_is_covered_of_a_stretch_is_its_ticks_in_the_set(spans, asked, origin) -> None:
     """A stretch that ends before it begins holds nothing."""
     found = covered(union(*arrays(spans, origin)), *arrays(asked, origin))
     assert found.tolist() == [len(ticks_of(spans) & ticks_of([stretch])) for stretch in asked]

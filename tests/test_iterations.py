@@ -586,9 +586,7 @@ def _step(made: Made, number: int, begin: float, range_end: float, *, after: str
         ("", [40_000, 40_000]),
     ],
 )
-def test_a_range_that_a_step_ends_in_is_cut_only_if_it_does_nothing_more(
-    tmp_path: Path, after: str, lasting: list[int]
-) -> None:
+def test_a_range_that_a_step_ends_in_is_cut_only_if_it_does_nothing_more(tmp_path, after, lasting) -> None:
     made = Made()
     for number in range(2):
         _step(made, number, 200 * number, 200 * number + 160, after=after)
@@ -607,9 +605,7 @@ def _closure(made: Made, begin: float, *, gradients: bool, **more: Any) -> None:
 
 
 @pytest.mark.parametrize(("gradients", "host_ns", "kernels"), [(True, 100_000, 2), (False, 200_000, 4)])
-def test_an_optimizer_that_calls_a_closure_begins_after_it(
-    tmp_path: Path, gradients: bool, host_ns: int, kernels: int
-) -> None:
+def test_an_optimizer_that_calls_a_closure_begins_after_it(tmp_path, gradients, host_ns, kernels) -> None:
     made = Made()
     for number in range(2):
         made.step(number, 200 * number, 200 * number + 150)

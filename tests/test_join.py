@@ -95,9 +95,7 @@ def test_vim_between_torch_and_nsys(recording: Recording) -> None:
     [("vim_full_raw", 44, 99.754), ("vim_full_details", 44, 99.754), ("scan_metrics_raw", 8, 24.691)],
 )
 @pytest.mark.parametrize("main", [VIM, VIM_NSYS])
-def test_every_measured_launch_finds_its_kernel(
-    recording: Recording, main: str, name: str, launches: int, percent: float
-) -> None:
+def test_every_measured_launch_finds_its_kernel(recording, main, name, launches, percent) -> None:
     join = join_kernels(recording(main), recording(f"ncu/{name}.csv.gz"))
     assert (join.count("matched"), join.launches.height) == (launches, launches)
     assert join.gpu_time_percent == pytest.approx(percent, abs=0.02)

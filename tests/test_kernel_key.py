@@ -15,7 +15,7 @@ from sample_runs import recorded
 
 from tracetui.parsers.names.itanium import demangle
 from tracetui.parsers.names.kernel_key import function_name, key, scoped_words
-from tracetui.parsers.names.kernel_names import category, short_name, uses_tensor_cores
+from tracetui.parsers.names.kernel_names import category, short_name
 from tracetui.parsers.nsys.database import kernel_keys as nsys_kernel_keys
 from tracetui.parsers.runs.opening import kernel_keys as trace_kernel_keys
 
@@ -243,12 +243,6 @@ def test_three_tools_spell_one_function(truth: list[dict[str, str]]) -> None:
     assert all(len(found) == 1 for found in keys)
     assert len(set.union(*keys)) == len(truth)  # and no two functions share a key
     assert len(truth) >= 26
-
-
-def test_the_classifier_of_tensor_cores_agrees_with_the_counters(truth: list[dict[str, str]]) -> None:
-    for row in truth:
-        for tool in TOOLS:
-            assert uses_tensor_cores(row[tool]) == (row["tensor_cores"] == "1"), row[tool]
 
 
 @pytest.mark.parametrize("spellings", SPELLINGS.values(), ids=SPELLINGS)

@@ -30,7 +30,7 @@ from tracetui.analysis.kernels import (
 )
 from tracetui.analysis.memops import copy_rows, memops
 from tracetui.analysis.modules import module_kernels, modules
-from tracetui.analysis.selection import Scope, Selection, select
+from tracetui.analysis.selection import Scope, select
 from tracetui.app.cli.commands import report as options
 from tracetui.app.views.kernels import KernelsView
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
@@ -218,9 +218,7 @@ def test_every_grouping_of_our_own_recordings_adds_up(path: Path) -> None:
         ("ranks4/ddp_gpu/rich", work_rows, "stream", "stream 19"),
     ],
 )
-def test_other_work_is_grouped_as_kernels_are(
-    path: str, of: Callable[[Selection], pl.DataFrame], by: str, group: str
-) -> None:
+def test_other_work_is_grouped_as_kernels_are(path, of, by, group) -> None:
     sel = select(run_of(path).main)
     rows = of(sel)
     found = kernel_groups(sel, by, rows)

@@ -202,9 +202,7 @@ def test_a_section_of_another_tool_says_where_it_is_from() -> None:
 @pytest.mark.parametrize(
     "more", [("--format", "json"), ("--format", "csv"), ("--section", "kernels"), ("--by", "category")]
 )
-def test_a_draft_has_its_own_sections_and_is_for_people(
-    capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
-) -> None:
+def test_a_draft_has_its_own_sections_and_is_for_people(capsys, more) -> None:
     assert main(["report", str(VIM), "--like", "torch", *more]) == 2
     assert "--like" in capsys.readouterr().err
 

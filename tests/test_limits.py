@@ -26,9 +26,7 @@ BOMBS: dict[str, tuple[bytes, bytes, bytes]] = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_small_file_that_inflates_without_end_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_small_file_that_inflates_without_end_is_refused(tmp_path, monkeypatch, name) -> None:
     monkeypatch.setattr(bytes_source, "INFLATED_LEAST", 1 << 19)
     begin, filling, end = BOMBS[name]
     path = tmp_path / name

@@ -344,9 +344,7 @@ def test_gpus_of_amd_have_compute_units(name: str, said: str) -> None:
         ({}, {"name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": 132, "warpSize": 32}, None),
     ],
 )
-def test_the_architecture_is_as_exact_as_the_file(
-    tmp_path: Path, header: dict[str, Any], properties: dict[str, Any], architecture: str | None
-) -> None:
+def test_the_architecture_is_as_exact_as_the_file(tmp_path, header, properties, architecture) -> None:
     file = ChromeFile(**header, deviceProperties=[{"id": 0, **properties}])
     (device,) = read_chrome(file.write(tmp_path / "a.json")).info.devices
     assert device.architecture == architecture

@@ -80,9 +80,7 @@ def test_a_program_that_fails_in_between_keeps_what_there_is(tmp_path: Path) -> 
         ("transformers", "TrainerCallback", "huggingface_callback", "on_train_begin", "on_step_end", "on_train_end"),
     ],
 )
-def test_a_trainers_callback_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, base: str, kind: str, begin: str, step: str, end: str
-) -> None:
+def test_a_trainers_callback_records(tmp_path, monkeypatch, package, base, kind, begin, step, end) -> None:
     from tracetui.collectors.child import trainers
 
     for name in (package.split(".")[0], package):

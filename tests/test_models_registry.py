@@ -374,9 +374,7 @@ def test_json(capsys: pytest.CaptureFixture[str], nothing_installed: None) -> No
     assert not vim["ready"]
 
 
-def test_ready_where_only_what_is_optional_is_missing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ready_where_only_what_is_optional_is_missing(capsys, monkeypatch) -> None:
     there = {"torch": "2.13.0", "mamba-ssm": None, "timm": None, "pillow": None}
     monkeypatch.setattr(models_list, "_installed", lambda python: ("3.11.7", there))
     assert json.loads(printed(capsys, "vim_tiny", "--format", "json"))["models"][0]["ready"]
@@ -401,9 +399,7 @@ def test_the_python_is_asked_and_imports_nothing(tmp_path: Path) -> None:
     ("script", "words"),
     [(None, "No such file or directory"), ("exit 3", "exit code 3"), ("echo no json", "does not answer as Python")],
 )
-def test_a_python_that_cannot_be_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str | None, words: str
-) -> None:
+def test_a_python_that_cannot_be_asked(tmp_path, capsys, script, words) -> None:
     python = tmp_path / "python"
     if script is not None:
         python.write_text(f"#!/bin/sh\n{script}\n")

@@ -229,9 +229,7 @@ def test_an_object_that_runs_its_own_steps(module: Callable[[str], str]) -> None
         ("def make():\n    return nn.Linear(2, 2), lambda: 'text'", "make", "", ""),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_a_traceback_for_the_log(
-    module: Callable[[str], str], code: str, attribute: str, words: str, in_traceback: str
-) -> None:
+def test_what_goes_wrong_is_one_line_and_a_traceback_for_the_log(module, code, attribute, words, in_traceback) -> None:
     name = module(code)
     with pytest.raises(UserModelError) as caught:
         find(f"{name}:{attribute}").build({}).make_batch()

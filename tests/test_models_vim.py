@@ -285,9 +285,7 @@ def test_without_triton_the_norm_is_torch_s(stand_ins: None, monkeypatch: pytest
     assert kernels.add_norm is selective_scan.add_rms_norm
 
 
-def test_an_installation_without_its_language_models_still_has_the_scan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installation_without_its_language_models_still_has_the_scan(tmp_path, monkeypatch) -> None:
     for name in [known for known in sys.modules if known.split(".")[0] in ("mamba_ssm", "causal_conv1d")]:
         monkeypatch.delitem(sys.modules, name)
     package = tmp_path / "mamba_ssm"

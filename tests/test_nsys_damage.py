@@ -413,9 +413,7 @@ def leaky(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("bulk", [True, False])
-def test_no_environment_variable_is_ever_shown_or_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bulk: bool
-) -> None:
+def test_no_environment_variable_is_ever_shown_or_kept(tmp_path, monkeypatch, bulk) -> None:
     """Trap 26."""
     monkeypatch.setenv("TRACETUI_CACHE_DIR", str(tmp_path / "cache"))
     path = leaky(tmp_path)

@@ -1,6 +1,6 @@
 """NVIDIA's report tables against what `nsys stats` printed for the same recordings, and the definitions behind them.
 
-Run as a script, this prints the table of docs/nsys.md.
+Run as a script, this prints the table of benchmarks/accuracy.md.
 """
 
 import csv
@@ -27,7 +27,7 @@ from tracetui.app.reports.nsys_report import render
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.parsers import Source, Trace, TraceInfo, open_path
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "nsys.md"
+DOCS = Path(__file__).resolve().parents[1] / "benchmarks" / "accuracy.md"
 STATS = recorded("nsys/stats")
 ALL_SUMS = (
     "nvtx_sum", "cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum",
@@ -445,7 +445,7 @@ def test_steps_restrict_the_reports(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def table() -> str:
-    """The Markdown table of docs/nsys.md."""
+    """The Markdown table of benchmarks/accuracy.md."""
     lines = ["| report | recording | rows | values compared | mismatches |", "|---|---|--:|--:|--:|"]
     rows = values = wrong = 0
     for report in ALL_SUMS:

@@ -80,9 +80,7 @@ def roofs(trace: Trace, manifest: dict[str, Any] | None = None) -> Peaks:
         ("NVIDIA GeForce RTX 5090", "12.0", "int8_tensor", 838, 1792),
     ],
 )
-def test_the_table_gives_the_vendors_figures(
-    name: str, capability: str, precision: str, tflops: float, gbs: float
-) -> None:
+def test_the_table_gives_the_vendors_figures(name, capability, precision, tflops, gbs) -> None:
     found = roofs(trace_on(name=name, compute_capability=capability))
     assert found.flops(precision) == pytest.approx(tflops * 1e12, rel=0.03)
     assert found.compute[precision].source == "table"
@@ -99,9 +97,7 @@ def test_the_table_gives_the_vendors_figures(
         ("AMD Instinct MI210", "gfx90a", "fp16_tensor", 181, 1638),
     ],
 )
-def test_the_table_gives_the_vendors_figures_of_amd(
-    name: str, architecture: str, precision: str, tflops: float, gbs: float
-) -> None:
+def test_the_table_gives_the_vendors_figures_of_amd(name, architecture, precision, tflops, gbs) -> None:
     found = roofs(trace_on(name=name, architecture=architecture, warp_size=64))
     assert found.flops(precision) == tflops * 1e12
     assert found.bandwidth is not None
@@ -204,9 +200,7 @@ def test_nsys_tells_clock_and_bandwidth(recording: Callable[[str], Trace]) -> No
     ("mode", "clock", "emc", "fp32", "tensor", "gbs"),
     [("25W", 918_000_000, 3_199_000_000, 1.88, 15.0, 102.4), ("15W", 612_000_000, 2_133_000_000, 1.25, 10.0, 68.3)],
 )
-def test_a_jetson_by_what_its_power_mode_allows(
-    mode: str, clock: int, emc: int, fp32: float, tensor: float, gbs: float
-) -> None:
+def test_a_jetson_by_what_its_power_mode_allows(mode, clock, emc, fp32, tensor, gbs) -> None:
     manifest = {
         "device": [{"index": 0, "name": "Orin", "module_id": "p3767-0005", "compute_capability": "8.7", "sm_count": 8}],
         "power": {"before": {"mode_name": mode, "gpus": [{"max_clock_hz": clock}], "emc": {"cap_hz": emc}}},
@@ -341,9 +335,7 @@ FAKE_TORCH = """
 """
 
 
-def test_the_benchmark_measures_and_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_benchmark_measures_and_is_kept(tmp_path, monkeypatch, capsys) -> None:
     (tmp_path / "torch.py").write_text(textwrap.dedent(FAKE_TORCH))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("TRACETUI_PEAKS", str(tmp_path / "peaks.json"))

@@ -247,9 +247,7 @@ def test_recordings_that_are_there_twice_are_no_part_of_what_was_launched(tmp_pa
     ("program", "size", "culprit", "here"),
     [(pipeline, 12, 4, (1, 2, 7, 9)), (tensor, 16, 5, (0, 1, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 15))],
 )
-def test_who_waited_for_a_rank_that_is_missing_is_not_late(
-    tmp_path: Path, program: Program, size: int, culprit: int, here: tuple[int, ...]
-) -> None:
+def test_who_waited_for_a_rank_that_is_missing_is_not_late(tmp_path, program, size, culprit, here) -> None:
     made = Simulated(size, seed=13, slow={culprit: 1.3})
     made.run(program)
     copied(made, tmp_path, here)

@@ -405,9 +405,7 @@ OPENED = "Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue"
     ("name", "ranges"),
     [(COMPILED, 4), ("public/tl_vllm_piecewise.json.gz", 1), ("public/tl_b200_eager.json.gz", 2)],
 )
-def test_ranges_of_compiled_code_are_as_long_as_recorded(
-    recording: Callable[[str], Trace], name: str, ranges: int
-) -> None:
+def test_ranges_of_compiled_code_are_as_long_as_recorded(recording, name, ranges) -> None:
     events = json.loads(gzip.decompress(recorded(name).read_bytes()), parse_float=str)["traceEvents"]
     wanted = sorted(int(Decimal(event["dur"]) * 1000) for event in events if event["name"] in OPENED.split("|"))
     host = recording(name).host.with_columns(pl.col("name").cast(pl.String))

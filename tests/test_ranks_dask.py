@@ -99,9 +99,7 @@ def test_a_recording_that_another_attempt_finds_is_no_problem(client: Any, tmp_p
     assert {one.task.rank: one.problem for one in found} == {rank: f"read {rank}" for rank in range(200)}
 
 
-def test_no_scheduler_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_scheduler_is_one_line(tmp_path, capsys, monkeypatch) -> None:
     from tracetui.app.cli.commands import ranks
 
     monkeypatch.setattr(ranks, "DASK_SECONDS", 1)
@@ -112,9 +110,7 @@ def test_no_scheduler_is_one_line(
     assert "no scheduler answers" in lines[0]
 
 
-def test_a_scheduler_without_workers_is_told_and_waited_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheduler_without_workers_is_told_and_waited_for(tmp_path, capsys, monkeypatch) -> None:
     from tracetui.app.cli.commands import ranks
 
     monkeypatch.setattr(ranks, "NO_WORKERS_SECONDS", 1)

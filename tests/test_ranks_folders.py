@@ -100,9 +100,7 @@ def test_recordings_without_a_rank_are_no_job(base: Path, tmp_path: Path, capsys
     assert "There are no two ranks to compare." in printed.out
 
 
-def test_an_empty_file_is_the_rank_that_it_is_called(
-    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_file_is_the_rank_that_it_is_called(base, tmp_path, capsys) -> None:
     """It has no header, so it was taken for a run of its own, and its rank only for missing."""
     folder = tmp_path / "job"
     shutil.copytree(base, folder)

@@ -58,9 +58,7 @@ def written(made: Simulated, folder: Path, name: str = PLAIN, *, header: bool = 
         (8, 2, 2, {}, ""),
     ],
 )
-def test_a_straggler_in_one_tensor_group_of_many(
-    tmp_path: Path, size: int, tensor: int, stages: int, plant: dict[str, object], cause: str
-) -> None:
+def test_a_straggler_in_one_tensor_group_of_many(tmp_path, size, tensor, stages, plant, cause) -> None:
     made = Simulated(size, 4, **plant)  # type: ignore[arg-type]
     made.run(partial(three_d, tensor=tensor, stages=stages))
     job = job_of(written(made, tmp_path))
@@ -146,9 +144,7 @@ def waits(job: Job, made: Simulated, rank: int, for_rank: int) -> tuple[float, f
     ],
     ids=["at the ends", "in the middle, numbered", "in the middle", "their marks alone"],
 )
-def test_steps_that_a_rank_lacks_make_nothing_of_another_step(
-    tmp_path: Path, how: dict[str, dict[int, tuple[int, ...]]], seq: bool
-) -> None:
+def test_steps_that_a_rank_lacks_make_nothing_of_another_step(tmp_path, how, seq) -> None:
     made = two_kinds(4, {1: EXTRA_US}, steps=6, seq=seq, **how)
     job = job_of(written(made, tmp_path))
     assert late(job) == {1: "gpu_work"}

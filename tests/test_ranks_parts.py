@@ -64,9 +64,7 @@ def of_version(path: Path, version: int) -> None:
     path.write_bytes(MAGIC + struct.pack("<II", len(text), zlib.crc32(body)) + body)
 
 
-def test_a_part_that_is_missing_is_named_and_completes_the_job(
-    job: Path, parts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_that_is_missing_is_named_and_completes_the_job(job, parts, tmp_path, capsys) -> None:
     out = tmp_path / "out"
     shutil.copytree(parts, out)
     (out / "part-2-of-3.tracetui-rank").unlink()
@@ -96,9 +94,7 @@ def test_a_part_that_is_missing_is_named_and_completes_the_job(
         (lambda path: of_version(path, 1), "was written by another version of tracetui"),
     ],
 )
-def test_a_part_that_cannot_be_read_is_named_with_the_reason(
-    parts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: object, why: str
-) -> None:
+def test_a_part_that_cannot_be_read_is_named_with_the_reason(parts, tmp_path, capsys, damage, why) -> None:
     out = tmp_path / "out"
     shutil.copytree(parts, out)
     damage(out / "part-1-of-3.tracetui-rank")  # type: ignore[operator]
@@ -112,9 +108,7 @@ def test_a_part_that_cannot_be_read_is_named_with_the_reason(
     assert of_store(Store(out)).problems == ()
 
 
-def test_a_folder_of_nothing_that_can_be_read_says_why(
-    parts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_nothing_that_can_be_read_says_why(parts, tmp_path, capsys) -> None:
     (tmp_path / "part-0-of-3.tracetui-rank").write_bytes((parts / "part-0-of-3.tracetui-rank").read_bytes()[:50])
     for command in ("ranks", "open", "report"):
         assert main([command, str(tmp_path)]) == 1

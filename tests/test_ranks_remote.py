@@ -93,9 +93,7 @@ def test_a_store_says_what_the_folder_says(bucket: Path, tmp_path: Path, capsys:
 
 
 @pytest.mark.dask
-def test_workers_of_a_cluster_read_the_store_though_one_dies(
-    bucket: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_of_a_cluster_read_the_store_though_one_dies(bucket, tmp_path, capsys, monkeypatch) -> None:
     distributed = pytest.importorskip("distributed", reason="tracetui[dask] is not installed")
     here = said(capsys, str(bucket), "--no-cache")
     with (
@@ -163,9 +161,7 @@ def test_what_is_gone_or_does_not_answer_costs_no_other(memory: Any, monkeypatch
     ]
 
 
-def test_parts_share_one_listing(
-    memory: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_share_one_listing(memory, tmp_path, capsys, monkeypatch) -> None:
     looks = []
     whole = listing.find_ranks
     monkeypatch.setattr(listing, "find_ranks", lambda *paths, **named: looks.append(paths) or whole(*paths, **named))
@@ -195,9 +191,7 @@ def test_parts_share_one_listing(
     assert len(looks) == 3
 
 
-def test_parts_come_together_in_the_store(
-    memory: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_come_together_in_the_store(memory, tmp_path, capsys, monkeypatch) -> None:
     """Each part leaves one file there, reads those of no other, and a part that was interrupted goes on from there."""
     monkeypatch.setattr("tracetui.analysis.ranks.files.reading._on_processes", lambda t, _, work: map(work, t))
     whole = said(capsys, "memory://runs/job", "--no-cache")
@@ -234,9 +228,7 @@ def test_what_else_opens_paths_names_the_command_for_stores(capsys: pytest.Captu
         (["memory://runs/job", "--into", "nosuch://x"], UNREADABLE, "nosuch://x: can't be used: ValueError: Protocol"),
     ],
 )
-def test_what_cannot_be_is_one_line(
-    memory: Any, capsys: pytest.CaptureFixture[str], words: list[str], code: int, text: str
-) -> None:
+def test_what_cannot_be_is_one_line(memory, capsys, words, code, text) -> None:
     assert cli.main(["ranks", *words]) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert text in line

@@ -66,9 +66,7 @@ def said_of(run: Run) -> tuple[Finding, ...]:
     offset=st.floats(-5e6, 5e6),
 )
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_what_began_elsewhere_is_aligned(
-    first: list[int], last: list[int], seq: bool, seed: int, offset: float
-) -> None:
+def test_what_began_elsewhere_is_aligned(first, last, seq, seed, offset) -> None:
     """Whatever the windows lack at either end: what is matched is the same collective, and nothing common is lost."""
     skipped = {rank: (first[rank], last[rank]) for rank in range(4)}
     clocks = {"host1": (offset, 0.0)}
@@ -221,9 +219,7 @@ def test_missing_ranks_are_named() -> None:
         ({"slow": {1: 1.3}}, None, "slow_gpu", ""),
     ],
 )
-def test_a_planted_cause_is_found(
-    made: Callable[..., Recorded], plant: dict[str, object], amount: float | None, cause: str, name: str
-) -> None:
+def test_a_planted_cause_is_found(made, plant, amount, cause, name) -> None:
     _, _, job = made(3, contention=1.0, gpu_noise=0.0, **plant)
     (late,) = job.answers.program
     assert late.cause is not None

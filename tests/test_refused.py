@@ -53,9 +53,7 @@ def test_recorded_files(name: str, what: str, way_out: str) -> None:
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_beginnings(
-    tmp_path: Path, content: bytes, what: str, packed: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_beginnings(tmp_path, content, what, packed, capsys) -> None:
     path = tmp_path / "file"
     path.write_bytes(gzip.compress(content) if packed else content)
     assert main(["report", str(path)]) == 1

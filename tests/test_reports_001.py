@@ -26,9 +26,7 @@ def printed() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("command", "shown"), examples())
-def test_the_page_shows_what_is_printed(
-    command: str, shown: str, printed: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_shows_what_is_printed(command, shown, printed, capsys) -> None:
     if command not in printed:
         words = [word.replace("tests/data", str(DATA)) for word in command.split()]
         assert main([*words, "--no-cache"]) == 0

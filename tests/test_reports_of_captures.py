@@ -35,9 +35,7 @@ def read_once() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("command", "lines"), BLOCKS)
-def test_a_command_prints_what_the_page_shows(
-    command: str, lines: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_prints_what_the_page_shows(command, lines, capsys, monkeypatch) -> None:
     assert len(lines) > 2
     holds(command, lines, capsys, monkeypatch)
 

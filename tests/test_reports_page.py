@@ -28,9 +28,7 @@ SUBJECTS = {
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=lambda text: text[:60])
-def test_a_command_prints_what_the_page_shows(
-    command: str, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_prints_what_the_page_shows(command, shown, monkeypatch, capsys) -> None:
     monkeypatch.chdir(ROOT)
     assert main(shlex.split(command)[1:]) == 0
     printed = capsys.readouterr().out

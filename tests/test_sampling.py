@@ -418,9 +418,7 @@ def test_samples_are_written_with_what_was_lost(fake: Callable[..., Path], sampl
 
 
 @pytest.mark.parametrize("written", ["[]", "{", "[3]", ""])
-def test_what_the_sampler_did_not_write_is_said(
-    fake: Callable[..., Path], sampler: Sampler, tmp_path: Path, written: str
-) -> None:
+def test_what_the_sampler_did_not_write_is_said(fake, sampler, tmp_path, written) -> None:
     fake(BEGUN, written=written)
     answered(sampler, tmp_path)
     said = sampler.write("run-1", TOLD)

@@ -556,9 +556,7 @@ def test_a_folder_is_copied_as_far_as_it_can_be(tmp_path: Path) -> None:
         assert_nothing_private(copy)
 
 
-def test_the_command_says_what_it_removed_and_never_overwrites(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_it_removed_and_never_overwrites(tmp_path, capsys) -> None:
     path = tmp_path / "t.pt.trace.json"
     path.write_text(json.dumps(CHROME))
     assert main(["scrub", str(path)]) == 0

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -150,14 +150,7 @@ def in_csv(value: Any, field: Field, joined_by: str) -> Any:
     return None if value in ("", [], None) else printable(value) if isinstance(value, str) else value
 
 
-def equal_but_for_nested(
-    text: str,
-    rows: Iterable[Json],
-    table: Table,
-    before: tuple[str, ...] = (),
-    joined_by: str = "; ",
-    after: tuple[str, ...] = (),
-) -> int:
+def equal_but_for_nested(text, rows, table, before=(), joined_by="; ", after=()) -> int:
     """How many cells of the CSV were found to be the rows' values; fails where one is not.
 
     Args:

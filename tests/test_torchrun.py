@@ -178,9 +178,7 @@ class Store:
 
 
 @pytest.mark.parametrize(("others", "met"), [(3, True), (2, False)])
-def test_ranks_meet_in_the_store_and_never_wait_for_ever(
-    others: int, met: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_meet_in_the_store_and_never_wait_for_ever(others, met, tmp_path, monkeypatch) -> None:
     spec = spec_of(tmp_path, monkeypatch, 1, 4)
     c10d = ModuleType("torch.distributed.distributed_c10d")
     store = Store(others)
@@ -264,9 +262,7 @@ def unfinished(rank: int) -> dict[str, Any]:
         ([unfinished(0), unfinished(1), unfinished(2)], [0, 1, 2], "", None),  # all left through os._exit(0)
     ],
 )
-def test_the_rank_that_failed_first_is_blamed(
-    results: list[dict[str, Any]], left: list[int], log: str, said: str | None
-) -> None:
+def test_the_rank_that_failed_first_is_blamed(results, left, log, said) -> None:
     merged = jobs.merged({one["rank"]["rank"]: one for one in results}, left, log)
     assert merged["error"] == said
 
@@ -381,9 +377,7 @@ def test_what_torchrun_cannot_record_is_one_line(tmp_path: Path, capsys: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_torchrun_that_is_not_there_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_torchrun_that_is_not_there_is_one_line(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["profile", "--output", str(tmp_path / "out"), "--", "torchrun", "train.py"]) == 2
     assert "torchrun: no such program on PATH" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from sample_runs import FP16, FP32, GPT, VIM, linked, recorded
 from textual.widgets import OptionList
-from tui_pilot import opened, press, screen_text, settle, write
+from tui_pilot import lines, opened, press, screen_text, settle, write
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
@@ -23,10 +23,6 @@ from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.views.common.rows import CLIPBOARD_LIMIT
 from tracetui.app.views.common.table_view import ColumnChooser
 from tracetui.app.widgets.lines import tab_labels
-
-
-def lines(app) -> list[str]:
-    return screen_text(app).split("\n")
 
 
 async def test_digits_and_tab_go_to_tabs():
@@ -631,23 +627,8 @@ async def test_where_nothing_ran_on_a_gpu_there_are_no_gpu_columns(tmp_path):
 
 async def test_ascii_shows_nothing_else():
     async with opened(FP32, FP16, ascii=True) as (app, pilot):
-        for key in (
-            "1",
-            "2",
-            "d",
-            "3",
-            "enter",
-            "4",
-            "5",
-            "6",
-            "v",
-            "question_mark",
-            "escape",
-            "exclamation_mark",
-            "escape",
-            "c",
-            "escape",
-        ):
+        keys = "1 2 d 3 enter 4 5 6 v question_mark escape exclamation_mark escape c escape 8 enter escape v v v"
+        for key in keys.split():
             await press(pilot, key)
             odd = {char for char in screen_text(app) if not char.isascii()}
             assert not odd, (key, odd)

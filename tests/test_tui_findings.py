@@ -4,16 +4,12 @@ import json
 
 import pytest
 from sample_runs import FP16, FP32, changeable, linked, recorded
-from tui_pilot import opened, press, screen_text, settle, write
+from tui_pilot import lines, opened, press, screen_text, settle, write
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Findings, Query, Suppressed
 from tracetui.app.session.facts import session_findings
 from tracetui.app.views.findings import FindingsView
-
-
-def lines(app) -> list[str]:
-    return screen_text(app).split("\n")
 
 
 def rows(app) -> list[dict]:
@@ -261,13 +257,6 @@ async def test_in_terminals_of_any_size(size):
         await pilot.resize_terminal(80, 24)
         await settle(pilot)
         assert "Gains" in screen_text(app)
-
-
-async def test_in_ascii():
-    async with opened(FP32, tab="findings", ascii=True) as (app, pilot):
-        for key in ("enter", "escape", "v", "v", "v", "1"):
-            await press(pilot, key)
-            assert screen_text(app).isascii(), key
 
 
 async def test_a_rule_that_fails_is_said_to_and_the_others_hold(monkeypatch):

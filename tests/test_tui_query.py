@@ -6,17 +6,13 @@ import threading
 import polars as pl
 import pytest
 from sample_runs import FP32
-from tui_pilot import opened, screen_text, settle
+from tui_pilot import lines, opened, screen_text, settle
 
 from tracetui.analysis.query import ask as asking
 from tracetui.analysis.query.ask import Answer, Column, QueryError, Stop
 from tracetui.app.screen.queries import completed, hint, one_line
 from tracetui.app.views.query import _table
 from tracetui.app.widgets.prompt import PromptInput
-
-
-def lines(app) -> list[str]:
-    return screen_text(app).split("\n")
 
 
 async def typed(pilot, *keys: str) -> None:

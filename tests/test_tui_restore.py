@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sample_runs import FP16, FP32, linked, recorded
 from textual.widgets import Input
-from tui_pilot import opened, press, screen_text, settle, write
+from tui_pilot import lines, opened, press, screen_text, settle, write
 
 from tracetui.app.screen import restoring as left
 from tracetui.app.screen.dialogs.common import StartScreen
@@ -19,10 +19,6 @@ from tracetui.app.screen.restoring import Left
 from tracetui.app.settings import recent, state
 
 NOW = 1_700_000_000.0
-
-
-def lines(app) -> list[str]:
-    return screen_text(app).split("\n")
 
 
 @pytest.fixture(autouse=True)

@@ -8,15 +8,11 @@ import pytest
 from sample_runs import FP16, FP32, linked, recorded
 from sweep_maker import write_sweep
 from test_captures import training
-from tui_pilot import opened, press, screen_text, settle, write
+from tui_pilot import lines, opened, press, screen_text, settle, write
 
 from tracetui.app.screen.dialogs.common import RunPicker, RunsScreen
 from tracetui.app.session.open_runs import find_run
 from tracetui.app.text.fitting import letter_of
-
-
-def lines(app) -> list[str]:
-    return screen_text(app).split("\n")
 
 
 @pytest.fixture(scope="module")

@@ -222,9 +222,7 @@ def test_a_command_outlives_its_terminal_if_that_was_asked_for() -> None:
 # --- what the commands write
 
 
-def test_a_report_replaces_a_file_only_when_told_and_a_recording_never(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_replaces_a_file_only_when_told_and_a_recording_never(tmp_path, capsys) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     trace = folder / "a.trace.json.gz"
@@ -272,9 +270,7 @@ def test_a_diff_and_a_cut_keep_what_is_there(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("words", [["report"], ["report", "--nsys-report", "cuda_gpu_kern_sum"], ["diff"], ["check"]])
-def test_an_output_that_is_there_is_refused_before_anything_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
+def test_an_output_that_is_there_is_refused_before_anything_is_read(tmp_path, monkeypatch, capsys, words) -> None:
     monkeypatch.setattr(headless, "open_run", lambda *_: pytest.fail("the recording was read"))
     trace, out = tmp_path / "a.json", tmp_path / "out.txt"
     trace.write_text("{}")

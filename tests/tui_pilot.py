@@ -37,6 +37,11 @@ def screen_text(app: App[Any]) -> str:
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
 
+def lines(app: App[Any]) -> list[str]:
+    """The rows of the screen, the empty ones too."""
+    return screen_text(app).split("\n")
+
+
 async def drained(_min_sleep: float = 0, _max_sleep: float = 0) -> None:
     """Waits until the event loop has nothing left to do but to wait: every message has been handled.
 

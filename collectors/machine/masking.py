@@ -1,7 +1,7 @@
 """Finds keys, tokens and passwords in texts, and masks them: one table, for what is recorded and what is shared.
 
-Kept by hand: libraries of patterns are made for source code, where secrets stand in quotes (docs/architecture.md,
-Libraries). What a name says (`token=`, `--api-key`) tells most here, and the table also holds the names.
+Kept by hand: libraries of patterns are made for source code, where secrets stand in quotes
+(benchmarks/libraries.md). What a name says (`token=`, `--api-key`) tells most here, and the table also holds the names.
 """
 
 from __future__ import annotations

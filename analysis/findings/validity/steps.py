@@ -192,7 +192,7 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         evidence(
             ("first step", durations[0] if ratio else None, "ns"),
             ("median of the others", rest if ratio else None, "ns"),
-            ("loading of GPU code", spent, "ns", Query("host:API calls", "Load")),
+            ("loading of GPU code", spent, "ns", Query("host:API calls", "Load") if loads else None),
             ("loading calls", loads),
         ),
         (f"{words.ns(durations[0])} / {words.ns(rest)} = {words.number(ratio)}; " if ratio else "")
