@@ -108,7 +108,9 @@ def _with_recomputed(host: pl.DataFrame, calls: CallTree, name: Ints, names: int
         return above
     again = top[nearest(parents_of(host), task, calls.rows[top]) >= 0]
     forward = np.delete(np.arange(name.size), again)
-    pairs = np.unique(np.stack([name[forward], merged_paths(above, name, names)[0][forward]]), axis=1, return_index=True)
+    pairs = np.unique(
+        np.stack([name[forward], merged_paths(above, name, names)[0][forward]]), axis=1, return_index=True
+    )
     (named, _), first = pairs
     once = np.bincount(named, minlength=names) == 1
     around = np.full(names, NONE)

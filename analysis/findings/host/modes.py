@@ -14,6 +14,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
+from tracetui.analysis.attribution.module_tree import AUTOGRAD_TASK
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import around
 from tracetui.analysis.base import intervals, names
