@@ -146,7 +146,7 @@ def test_names_twice_are_told_apart(shared) -> None:
          ["ns", "bytes", None, None]),
         ("select max(start + duration) - min(start), min(start), sum(d.duration) / count(*) from device d",
          ["ns", None, "ns"]),
-        ("with s as (select step, sum(duration) as t from device group by 1) select max(t) - min(t) from s union select 1",
+        ("with s as (select step, sum(duration) t from device group by 1) select max(t) - min(t) from s union select 1",
          ["ns"]),
         ("select sum(total_us), max(percent), round(median(mean_us), 1) as middle from kernels", ["us", "%", "us"]),
         ("select *, 2 * duration as twice from steps", [None, None, None, None, "ns", None]),

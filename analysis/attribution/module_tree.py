@@ -83,7 +83,7 @@ def class_name(name: str) -> str:
 
 @latest
 def module_tree(trace: Trace) -> ModuleTree:
-    """Finds all module calls and gives calls with the same modules around them the same path; recomputed ones have their first's.
+    """Finds all module calls and gives calls with the same modules around them the same path.
 
     A module called inside itself (recursion) is one level deeper, so its path names it twice.
     """

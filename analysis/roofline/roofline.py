@@ -64,9 +64,9 @@ class Roofline(Struct, frozen=True):
     ``total_ns``: what the row is of;
     ``flops`` and ``bytes`` per launch (means), ``achieved_…`` per second; ``precision``: the one with most FLOPs;
     ``peak_flops``: of its mix of precisions; ``attained_percent``: time at the roof, of the time taken;
-    ``…_roof_percent``: of either roof alone; ``roof``: which of the two roofs limits it; ``bound``: Nsight Compute's class
-    where it measured the kernel, else the roof if `AT_ROOF_PERCENT` is attained, or ``neither``; ``gap_ns``: the
-    time that running at the roof would save over all launches; ``unknown``: what is not known, or was assumed. Null
+    ``…_roof_percent``: of either roof alone; ``roof``: which of the two roofs limits it; ``bound``: Nsight
+    Compute's class where it measured the kernel, else the roof if `AT_ROOF_PERCENT` is attained, or ``neither``;
+    ``gap_ns``: the time that running at the roof would save over all launches; ``unknown``: what is not known, or was assumed. Null
     means not known."""
     peaks: Peaks
     work: pl.DataFrame

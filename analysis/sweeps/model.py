@@ -134,6 +134,11 @@ class Point(Struct, frozen=True):
         return batch / self.step_ns * 1e9 if batch and self.step_ns else None
 
     @property
+    def sample_ns(self) -> float | None:
+        """Time per sample."""
+        return 1e9 / self.images_per_s if self.images_per_s else None
+
+    @property
     def problem(self) -> str | None:
         """Why there are no numbers at all."""
         return None if self.repeats else next(filter(None, (sample.problem for sample in self.samples)), None)
@@ -204,6 +209,27 @@ class Sweep:
             if name not in (*SIZES, CAPTURE, "rank")
             and (name != "model" or (len(self.values(name)) == 2 and not all(map(is_size, self.values(name)))))
         ]
+
+    @property
+    def best(self) -> frozenset[str]:
+        """The labels of the fastest points, each among those that do the same work per sample.
+
+        It is the one with most samples per second; where batches are not known, and do not differ, the shortest step.
+        """
+        alike: dict[tuple[tuple[str, Value], ...], list[Point]] = {}
+        for point in self.points:
+            if point.step_ns:
+                alike.setdefault(tuple(point.beside("batch", *self.variants).items()), []).append(point)
+        found = set()
+        for points in alike.values():
+            rates = [point.images_per_s or 0.0 for point in points]
+            if all(rates):
+                fastest = points[rates.index(max(rates))]
+            else:
+                fastest = min(points, key=lambda point: point.step_ns or 0.0)
+            if len(points) > 1 and (all(rates) or "batch" not in self.axes):
+                found.add(fastest.label)
+        return frozenset(found)
 
     def values(self, axis: str) -> list[Value]:
         """An axis' values, in order."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert
 
-from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
+from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.roofline.words import AT_ROOF_PERCENT, PRECISIONS
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
 from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart, roofline_svg
