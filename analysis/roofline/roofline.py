@@ -66,8 +66,8 @@ class Roofline(Struct, frozen=True):
     ``peak_flops``: of its mix of precisions; ``attained_percent``: time at the roof, of the time taken;
     ``…_roof_percent``: of either roof alone; ``roof``: which of the two roofs limits it; ``bound``: Nsight
     Compute's class where it measured the kernel, else the roof if `AT_ROOF_PERCENT` is attained, or ``neither``;
-    ``gap_ns``: the time that running at the roof would save over all launches; ``unknown``: what is not known, or was assumed. Null
-    means not known."""
+    ``gap_ns``: the time that running at the roof would save over all launches; ``unknown``: what is not known, or was
+    assumed. Null means not known."""
     peaks: Peaks
     work: pl.DataFrame
     """`shapes.shape_work`: where shapes are known, the work of each kernel, operator and configuration."""

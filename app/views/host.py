@@ -12,6 +12,7 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.gpu.idle import IDLE_WORDS, gaps
+from tracetui.analysis.gpu.step_kinds import recorded_kinds
 from tracetui.analysis.host import api_calls, host_functions, launches, waiting_calls
 from tracetui.analysis.host_lines import NO_LINE, Sampled, host_lines, sampled
 from tracetui.analysis.host_stacks import LEAST_PERCENT, host_stacks
@@ -20,11 +21,20 @@ from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.nsys.gpu_samples import gpu_samples
 from tracetui.analysis.nsys.threads import cpu_functions, os_calls, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
+from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.report.sections import host_samples
 from tracetui.analysis.sampled_calls import path_by_line
 from tracetui.analysis.selection import Selection
-from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAP_CAUSES, GAPS, LANE_EVENTS, LANES, STRETCHES
+from tracetui.analysis.tables.critical_path import (
+    CRITICAL_PATH,
+    GAP_CAUSES,
+    GAPS,
+    ITERATIONS,
+    LANE_EVENTS,
+    LANES,
+    STRETCHES,
+)
 from tracetui.analysis.tables.nsight import system
 from tracetui.analysis.tables.program import (
     API_CALLS,
@@ -204,6 +214,31 @@ def _shown(built: Timeline, number: int, name: str) -> str:
         return IDLE_WORDS.get(name, name)
     kind = "kernel" if source == "device" else "python" if built.lanes[number].kind == "python" else ""
     return shown_name(source, kind, name, ascii=False)
+
+
+def steps_page(session: Session) -> Page:
+    """The steps in scope one by one; Enter shows one in the Timeline."""
+    trace = session.trace()
+
+    def compute() -> pl.DataFrame:
+        found, kinds = overview(session.selection()).per_step, recorded_kinds(session.selection())
+        unlike = () if kinds is None or len(kinds.kinds) < 2 else kinds.kinds
+        of = {index: kinds.called(one) for one in unlike for index in one.steps} if kinds else {}
+        begin = trace.info.window[0] if trace.info.window else 0
+        rows = trace.steps.with_row_index("row").select("row", "index")
+        return found.join(rows, on="index", how="left", maintain_order="left").with_columns(
+            at_ns=pl.col("start") - begin, kind=pl.col("index").replace_strict(of, default=None, return_dtype=pl.String)
+        )
+
+    frame = session.cached("steps table", compute)
+    mean, middle = frame["duration_ns"].mean(), frame["duration_ns"].median()
+    shown = [
+        field for field in filled(ITERATIONS.columns, frame) if field.kind != "time" or (frame[field.name] != 0).any()
+    ]
+    return Page.of(
+        ITERATIONS, frame, columns=tuple(shown),
+        note=f"as recorded · mean {format_ns(mean)}, median {format_ns(middle)}",
+    )  # fmt: skip
 
 
 SYSTEM_PAGES: dict[str, tuple[Table, Callable[[Selection], pl.DataFrame]]] = {
@@ -398,6 +433,7 @@ PAGES: dict[str, Callable[[Session], Page]] = {
     "ranges": ranges_page,
     "gaps": gaps_page,
     "lanes": lanes_page,
+    "steps": steps_page,
 }
 """The tables of the tab, the first of them first; those of `SYSTEM_PAGES` follow."""
 
@@ -437,6 +473,7 @@ class HostView(CountedView):
         """Returns the tables that this recording can fill."""
         gone = set(SYSTEM_PAGES) - set(system_pages(self.session.selection().trace))
         gone |= set() if self.session.trace().has_timeline else {"gaps", "lanes"}
+        gone |= set() if self.session.trace().steps.height else {"steps"}
         gone |= {"lines", "stacks"} if session_samples(self.session) == (None, None) else set()
         return tuple(table for table in self.TABLES if table not in gone)
 
@@ -454,7 +491,8 @@ class HostView(CountedView):
 
     def action_drill(self) -> None:
         """Opens what is inside the row, or shows a gap in the Timeline."""
-        if self.state is not None and self.state.page.id in (GAPS.id, GAP_CAUSES.id) and not self.table.on_group:
+        timed = self.state is not None and self.state.page.id in (GAPS.id, GAP_CAUSES.id, ITERATIONS.id)
+        if timed and not self.table.on_group:
             self.action_timeline()
         else:
             super().action_drill()

@@ -463,6 +463,8 @@ class TableView(RowsView):
             return
         if state.page.id == "launches":
             self.app.call_later(self.host.show_in_timeline, "device", cast("int", row["row"]))
+        elif state.page.id == "iterations":
+            self.app.call_later(self.host.show_in_timeline, "steps", cast("int", row["row"]))
         elif state.page.id in _WITH_FRAME and cast("int", row["row"]) >= 0:
             self.app.call_later(self.host.show_in_timeline, str(row["frame"]), cast("int", row["row"]))
         elif state.page.id in ("gaps", "gap_causes") and self.table.on_group:
