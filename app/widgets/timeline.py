@@ -293,12 +293,13 @@ class TimelinePicture(Painted):
             leads = arrow.tail == selected
             place, there, here = (arrow.head, arrow.head_time, arrow.tail_time) if leads else (
                 arrow.tail, arrow.tail_time, arrow.head_time)  # fmt: skip
-            what = "starts" if leads else "launched" if arrow.kind == "launch" else "forward"
+            words = ("its work", "launched") if arrow.kind == "launch" else ("its backward", "its forward")
+            what = words[not leads]
             line = self.lanes.line_of(place.lane, place.row) - self.top
             if not self.start <= there < self.end:
                 far = number_format.format_ns(abs(there - here), ascii=self.ascii)
                 signs = "<>" if self.ascii else "◀▶"
-                told.append(f"{signs[there > here]} {what} {far} {'later' if there > here else 'earlier'}")
+                told.append(f"{signs[there >= self.end]} {what} {far} {'later' if there > here else 'earlier'}")
             elif not 0 <= line < self.page_rows:
                 told.append(f"{what} {'above' if line < 0 else 'below'}: {lane_title(timeline.lanes[place.lane])}")
         return told
