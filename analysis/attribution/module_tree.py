@@ -101,7 +101,7 @@ def _with_recomputed(host: pl.DataFrame, calls: CallTree, name: Ints, names: int
     Checkpointing calls a module within autograd, where no module is around it. It is the same instance, so it has the
     same name; one that forward passes call in several places stays apart.
     """
-    above = calls.parent.copy()
+    above: Ints = calls.parent.copy()
     top = np.flatnonzero(above < 0)
     task = matching(host["name"], lambda text: text.startswith(AUTOGRAD_TASK))
     if not top.size or not task.any():

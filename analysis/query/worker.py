@@ -104,7 +104,7 @@ def measured(tree: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
 
     By position nothing is told where a star stands for columns.
     """
-    node = next((statement["node"] for statement in tree.get("statements", ())), {})
+    node: dict[str, Any] = next((statement["node"] for statement in tree.get("statements", ())), {})
     while "select_list" not in node and (parts := node.get("children") or [node.get("left") or node.get("child")])[0]:
         node = parts[0]
     items = node.get("select_list") or []

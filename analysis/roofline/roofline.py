@@ -216,7 +216,7 @@ def _shape_points(work: pl.DataFrame, peaks: Peaks, bounds: _Bounds) -> Iterable
             point["unknown"] = [*point["unknown"], ABOVE[point["roof"]]]
         if attained is not None:
             point["bound"] = point["roof"] if attained >= AT_ROOF_PERCENT else "neither"
-        yield point | ({"bound": known} if (known := bounds.get(name)) else {})
+        yield point | ({"bound": bound} if (bound := bounds.get(name)) else {})
 
 
 def _add(total: _Sum, mix: dict[str, float], moved: float, times: int, peaks: Peaks) -> None:

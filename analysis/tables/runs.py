@@ -57,7 +57,8 @@ SWEEP_POINTS = Table(
     ),
     data=(
         "step_ns", "std_ns", "repeats", "images_per_s", "sample_ns", "best", "kernels", "gpu_ns", "busy_percent",
-        "flops", "seen", "problem", "findings", "path",
+        "flops", "seen", "problem",
+        "findings", "path",
     ),
     reports=(
         "step_ns", "std_ns", "images_per_s", "sample_ns", "seen", "kernels", "gpu_ns", "busy_percent", "gflops",

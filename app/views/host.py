@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from statistics import fmean, median
 from typing import Any
 
 import polars as pl
@@ -231,13 +232,13 @@ def steps_page(session: Session) -> Page:
         )
 
     frame = session.cached("steps table", compute)
-    mean, middle = frame["duration_ns"].mean(), frame["duration_ns"].median()
+    lengths = frame["duration_ns"].to_list()
     shown = [
         field for field in filled(ITERATIONS.columns, frame) if field.kind != "time" or (frame[field.name] != 0).any()
     ]
     return Page.of(
         ITERATIONS, frame, columns=tuple(shown),
-        note=f"as recorded · mean {format_ns(mean)}, median {format_ns(middle)}",
+        note=f"as recorded · mean {format_ns(fmean(lengths))}, median {format_ns(median(lengths))}" if lengths else "",
     )  # fmt: skip
 
 
