@@ -464,7 +464,7 @@ async def test_an_arrow_leads_from_the_launch_to_the_kernel(ascii):
 
 async def test_the_list_of_steps_leads_to_each():
     async with opened(FP32, tab="host") as (app, pilot):
-        await press(pilot, "V")
+        await press(pilot, "V", "V", "V")
         table = app.view.table
         assert (app.view.kind, table.frame["index"].to_list()) == ("steps", [1, 2, 3])
         parts = [f"{part}_ns" for part in CATEGORIES]

@@ -432,9 +432,9 @@ PAGES: dict[str, Callable[[Session], Page]] = {
     "API calls": api_page,
     "launches": launches_page,
     "ranges": ranges_page,
+    "steps": steps_page,
     "gaps": gaps_page,
     "lanes": lanes_page,
-    "steps": steps_page,
 }
 """The tables of the tab, the first of them first; those of `SYSTEM_PAGES` follow."""
 
