@@ -331,7 +331,7 @@ ROOFLINE = Table(
             "roof", "Above it", width=8, priority=3, null=True,
             about="which roof limits it: `compute` or `memory`",
         ),
-        Field("gflops", "GFLOP/s", "number", width=7, priority=1, about="achieved, 10^9 FLOP per second"),
+        Field("gflops", "GFLOP/s", "number", width=7, priority=2, about="achieved, 10^9 FLOP per second"),
         Field("gbytes", "GB/s", "number", width=6, priority=2, about="DRAM traffic, 10^9 byte per second"),
         Field(
             "intensity", "FLOP/B", "number", width=6, priority=1, null=True,
