@@ -99,37 +99,30 @@ MOMENTS = ("start", "time", "offset")
 """Columns of moments: two of them are apart by a duration."""
 
 
-def measured(tree: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Which column of a frame each column of the result has its unit of, by position and by name; empty for none.
-
-    By position nothing is told where a star stands for columns.
-    """
+def measured(tree: dict[str, Any]) -> list[str]:
+    """The column of a frame whose unit each column of the result has, or nothing; empty where a star hides them."""
     node: dict[str, Any] = next((statement["node"] for statement in tree.get("statements", ())), {})
     while "select_list" not in node and (parts := node.get("children") or [node.get("left") or node.get("child")])[0]:
         node = parts[0]
     items = node.get("select_list") or []
     inner = (item for other in _nodes(tree) if other is not node for item in other.get("select_list") or ())
     named = {item["alias"].lower(): item for item in inner if item.get("alias")}
-    units = [_measured(item, named) for item in items]
     starred = any(item.get("class") == "STAR" for item in items)
-    by_name = {item["alias"]: unit for item, unit in zip(items, units, strict=True) if item.get("alias")}
-    return [] if starred else units, by_name
+    return [] if starred else [_measured(item, named) for item in items]
 
 
 def _measured(item: dict[str, Any], named: dict[str, Any]) -> str:
     kind, name = item.get("class"), str(item.get("function_name", "")).lower()
     if kind == "COLUMN_REF":
         column = str(item["column_names"][-1])
-        inner = named.get(column.lower())
-        rest = {alias: known for alias, known in named.items() if known is not inner}
-        return column if inner is None or inner is item else _measured(inner, rest)
-    inside = [argument.get("expression", argument) for argument in item.get("arguments") or item.get("children") or ()]
-    units = [_measured(one, named) for one in inside if one.get("class") != "CONSTANT"]
+        inner, rest = named.get(column.lower()), {alias: of for alias, of in named.items() if alias != column.lower()}
+        return column if inner is None else _measured(inner, rest)
     if kind == "CAST":
         return _measured(item["child"], named)
-    if name in KEEPS or item.get("type") == "OPERATOR_COALESCE":
-        return units[0] if units else ""
-    if name == "/" and len(inside) == 2 and str(inside[1].get("function_name", "")).startswith("count"):
+    inside = [argument.get("expression", argument) for argument in item.get("arguments") or item.get("children") or ()]
+    units = [_measured(one, named) for one in inside if one.get("class") != "CONSTANT"]
+    counts = name == "/" and str(inside[-1].get("function_name", "")).startswith("count")
+    if units and (name in KEEPS or counts or item.get("type") == "OPERATOR_COALESCE"):
         return units[0]
     if name not in ("+", "-") or len(units) != 2:
         return ""
@@ -240,7 +233,7 @@ def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dic
     try:
         (tree,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [request["sql"]]).fetchone() or ("{}",)
         frames = named_frames(parsed := json.loads(tree), request["frames"])
-        by_position, by_name = measured(parsed)
+        units = measured(parsed)
     except (duckdb.Error, RecursionError) as error:
         raise Refused(_line(error, request)) from error
     yield {"frames": frames}
@@ -263,7 +256,7 @@ def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dic
     try:
         found = _rows(connection.execute(request["sql"]), request["limit"], ends)
         for at, column in enumerate(found["columns"]):
-            column["of"] = by_position[at] if by_position else by_name.get(column["name"], column["name"])
+            column["of"] = units[at] if units else None
         yield found
     except duckdb.InterruptException as error:
         raise Refused(_too_long(request)) from error

@@ -212,24 +212,15 @@ class Sweep:
 
     @property
     def best(self) -> frozenset[str]:
-        """The labels of the fastest points, each among those that do the same work per sample.
-
-        It is the one with most samples per second; where batches are not known, and do not differ, the shortest step.
-        """
+        """The fastest point of those that do the same work per sample; none where batches differ that are not known."""
         alike: dict[tuple[tuple[str, Value], ...], list[Point]] = {}
         for point in self.points:
             if point.step_ns:
                 alike.setdefault(tuple(point.beside("batch", *self.variants).items()), []).append(point)
-        found = set()
-        for points in alike.values():
-            rates = [point.images_per_s or 0.0 for point in points]
-            if all(rates):
-                fastest = points[rates.index(max(rates))]
-            else:
-                fastest = min(points, key=lambda point: point.step_ns or 0.0)
-            if len(points) > 1 and (all(rates) or "batch" not in self.axes):
-                found.add(fastest.label)
-        return frozenset(found)
+        if "batch" in self.axes and any(point.sample_ns is None for points in alike.values() for point in points):
+            return frozenset()
+        several = (points for points in alike.values() if len(points) > 1)
+        return frozenset(min(points, key=lambda one: one.sample_ns or one.step_ns or 0.0).label for points in several)
 
     def values(self, axis: str) -> list[Value]:
         """An axis' values, in order."""

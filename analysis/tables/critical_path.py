@@ -49,30 +49,6 @@ STRETCHES = Table(
 )  # fmt: skip
 
 
-_PART = "of it, the part that is this and nothing named before it"
-ITERATIONS = Table(
-    "iterations",
-    "Steps",
-    "steps",
-    (
-        Field("index", "Step", "count", width=5, priority=0, about="number of the step"),
-        Field("kind", "Kind", width=10, priority=1, null=True, about="phase or kind of the step, where they differ"),
-        Field("at_ns", "At", "time", priority=3, about="when it began, since the recording did"),
-        Field("duration_ns", "Time", "time", priority=0, bar=True, main=True, about="how long it took, as recorded"),
-        Field("kernel_ns", "Kernels", "time", priority=1, about="time in which a computing kernel ran"),
-        Field("communication_ns", "Comm", "time", priority=2, about=f"{_PART}: communication"),
-        Field("memcpy_ns", "Memcpy", "time", priority=2, about=f"{_PART}: copies"),
-        Field("memset_ns", "Memset", "time", priority=4, about=f"{_PART}: fills"),
-        Field("runtime_ns", "Runtime", "time", priority=2, about=f"{_PART}: API calls"),
-        Field("dataloader_ns", "Loader", "time", priority=2, about=f"{_PART}: waiting for the next batch"),
-        Field("cpu_exec_ns", "CPU exec", "time", priority=2, about=f"{_PART}: operators on the host"),
-        Field("other_ns", "Other", "time", priority=2, about="of it, what is none of these"),
-        Field("name", "Name", width=14, priority=3, flex=True, about="the range that it was marked by"),
-    ),
-    sort=("index", False),
-    key="index",
-    drill="timeline",
-)  # fmt: skip
 GAPS = Table(
     "gaps",
     "Longest gaps",

@@ -27,15 +27,7 @@ from tracetui.analysis.ranges import ranges
 from tracetui.analysis.report.sections import host_samples
 from tracetui.analysis.sampled_calls import path_by_line
 from tracetui.analysis.selection import Selection
-from tracetui.analysis.tables.critical_path import (
-    CRITICAL_PATH,
-    GAP_CAUSES,
-    GAPS,
-    ITERATIONS,
-    LANE_EVENTS,
-    LANES,
-    STRETCHES,
-)
+from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAP_CAUSES, GAPS, LANE_EVENTS, LANES, STRETCHES
 from tracetui.analysis.tables.nsight import system
 from tracetui.analysis.tables.program import (
     API_CALLS,
@@ -43,6 +35,7 @@ from tracetui.analysis.tables.program import (
     HOST_FUNCTIONS,
     HOST_LINES,
     HOST_STACKS,
+    ITERATIONS,
     RANGES,
 )
 from tracetui.analysis.tables.table import Table
@@ -222,24 +215,22 @@ def steps_page(session: Session) -> Page:
     trace = session.trace()
 
     def compute() -> pl.DataFrame:
-        found, kinds = overview(session.selection()).per_step, recorded_kinds(session.selection())
-        unlike = () if kinds is None or len(kinds.kinds) < 2 else kinds.kinds
-        of = {index: kinds.called(one) for one in unlike for index in one.steps} if kinds else {}
-        begin = trace.info.window[0] if trace.info.window else 0
-        rows = trace.steps.with_row_index("row").select("row", "index")
-        return found.join(rows, on="index", how="left", maintain_order="left").with_columns(
-            at_ns=pl.col("start") - begin, kind=pl.col("index").replace_strict(of, default=None, return_dtype=pl.String)
+        kinds = recorded_kinds(session.selection())
+        unlike = kinds.kinds if kinds is not None and len(kinds.kinds) > 1 else ()
+        called = {index: kinds.called(one) for one in unlike for index in one.steps} if kinds is not None else {}
+        found = overview(session.selection()).per_step.join(
+            trace.steps.with_row_index("row").select("row", "index"), on="index", how="left", maintain_order="left"
         )
+        begin, index = trace.info.window[0] if trace.info.window else 0, pl.col("index")
+        kind = index.replace_strict(called, default=None, return_dtype=pl.String)
+        return found.with_columns(at_ns=pl.col("start") - begin, kind=kind)
 
     frame = session.cached("steps table", compute)
-    lengths = frame["duration_ns"].to_list()
-    shown = [
-        field for field in filled(ITERATIONS.columns, frame) if field.kind != "time" or (frame[field.name] != 0).any()
-    ]
-    return Page.of(
-        ITERATIONS, frame, columns=tuple(shown),
-        note=f"as recorded · mean {format_ns(fmean(lengths))}, median {format_ns(median(lengths))}" if lengths else "",
-    )  # fmt: skip
+    shown = tuple(
+        field for field in filled(ITERATIONS.columns, frame) if field.kind != "time" or frame[field.name].max()
+    )
+    mean, middle = (format_ns(float(of(frame["duration_ns"].to_list()))) for of in (fmean, median))
+    return Page.of(ITERATIONS, frame, columns=shown, note=f"as recorded · mean {mean}, median {middle}")
 
 
 SYSTEM_PAGES: dict[str, tuple[Table, Callable[[Selection], pl.DataFrame]]] = {

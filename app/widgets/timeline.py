@@ -286,22 +286,21 @@ class TimelinePicture(Painted):
     @property
     def out_of_sight(self) -> list[str]:
         """Where the ends of the selected event's arrows are that are not in sight: in time, or in which lane."""
-        timeline, selected, told = self.timeline, self.selected, []
-        if timeline is None or selected is None or not self.shows_arrows:
+        if self.timeline is None or not self.shows_arrows:
             return []
+        told = []
         for arrow in self._arrows[1]:
-            leads = arrow.tail == selected
-            place, there, here = (arrow.head, arrow.head_time, arrow.tail_time) if leads else (
-                arrow.tail, arrow.tail_time, arrow.head_time)  # fmt: skip
-            words = ("its work", "launched") if arrow.kind == "launch" else ("its backward", "its forward")
-            what = words[not leads]
+            ends = (arrow.tail, arrow.tail_time), (arrow.head, arrow.head_time)
+            leads = arrow.tail == self.selected
+            place, time = ends[leads]
+            what = (("launched", "its work") if arrow.kind == "launch" else ("its forward", "its backward"))[leads]
             line = self.lanes.line_of(place.lane, place.row) - self.top
-            if not self.start <= there < self.end:
-                far = number_format.format_ns(abs(there - here), ascii=self.ascii)
-                signs = "<>" if self.ascii else "◀▶"
-                told.append(f"{signs[there >= self.end]} {what} {far} {'later' if there > here else 'earlier'}")
+            if not self.start <= time < self.end:
+                sign = ("<>" if self.ascii else "◀▶")[time >= self.end]
+                far = number_format.format_ns(arrow.head_time - arrow.tail_time, ascii=self.ascii)
+                told.append(f"{sign} {what} {far} {'later' if leads else 'earlier'}")
             elif not 0 <= line < self.page_rows:
-                told.append(f"{what} {'above' if line < 0 else 'below'}: {lane_title(timeline.lanes[place.lane])}")
+                told.append(f"{what} {'above' if line < 0 else 'below'}: {lane_title(self.timeline.lanes[place.lane])}")
         return told
 
     def notify_style_update(self) -> None:
