@@ -185,9 +185,10 @@ def located(trace: Trace, rows: Ints, when: Ints | None = None, ranges: pl.Serie
 
 
 def told(there: pl.DataFrame) -> pl.Series:
-    """``train.py(45): step`` of each row that `located` returned; null where no frame was recorded.
+    """``train.py(40): step, line 45`` of each row that `located` returned; null where no frame was recorded.
 
-    The line is the one that was sampled, or else the function's first; of backward work the forward's, and said so.
+    The number in brackets is the function's first line; the other one is there where it was sampled. Of backward work
+    it is the forward's, and said so.
     """
     table = there.select("frame", "backward", "line")
     distinct = table.unique()
@@ -197,8 +198,7 @@ def told(there: pl.DataFrame) -> pl.Series:
 
 
 def _told(frame: str | None, backward: bool, line: int | None) -> str | None:
-    match = None if frame is None or line is None else FRAME.fullmatch(frame)
-    text = f"{match['file']}({line}): {match['function']}" if match else frame
+    text = f"{frame}, line {line}" if frame and line is not None else frame
     return f"{BACKWARD}{text}" if text and backward else text
 
 

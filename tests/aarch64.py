@@ -10,6 +10,7 @@ Needs Debian's apt and the network; by hand and before a release, about five min
 
 from __future__ import annotations
 
+import getpass
 import gzip
 import json
 import os
@@ -64,12 +65,13 @@ def fetch_system() -> None:
     lists, debs, own = BUILD / "lists", BUILD / "debs", BUILD / "own"
     for folder in (lists / "partial", debs, own):
         folder.mkdir(parents=True, exist_ok=True)
-    arm = [
-        f"-o{name}" for name in ("APT::Architecture=arm64", "APT::Architectures=arm64", f"Dir::State::Lists={lists}")
-    ]
+    # apt checks signatures as a user of its own, who may open nothing in some containers: then it asks for gpgv
+    own_user = f"APT::Sandbox::User={getpass.getuser()}"
+    options = ("APT::Architecture=arm64", "APT::Architectures=arm64", f"Dir::State::Lists={lists}", own_user)
+    arm = [f"-o{name}" for name in options]
     _run("apt-get", *arm, "update")
     _run("apt-get", *arm, "download", *PACKAGES, cwd=debs)
-    _run("apt-get", "download", "qemu-user-static", cwd=own)
+    _run("apt-get", f"-o{own_user}", "download", "qemu-user-static", cwd=own)
     for folder, root in ((debs, SYSTEM), (own, BUILD / "host")):
         for package in sorted(folder.glob("*.deb")):
             _run("dpkg", "-x", package, root)

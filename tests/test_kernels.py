@@ -214,7 +214,7 @@ def test_every_grouping_of_our_own_recordings_adds_up(path: Path) -> None:
     [
         ("planted/clip_loop", copy_rows, "line", "clip_loop.py(7): step"),
         ("planted/clip_loop", waiting_calls, "line", "clip_loop.py(7): step"),
-        ("causes/rl_buffer", waiting_calls, "line", "rl_buffer.py(18): sample"),  # the line by samples
+        ("causes/rl_buffer", waiting_calls, "line", "rl_buffer.py(12): sample, line 18"),  # the line by samples
         ("ranks4/ddp_gpu/rich", work_rows, "stream", "stream 19"),
     ],
 )

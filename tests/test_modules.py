@@ -120,6 +120,16 @@ def test_backward_time_is_where_the_gradient_is(training: Trace) -> None:
     assert names["short_name"].str.contains("grad|Backward").any()
 
 
+def test_what_a_backward_pass_computes_again_is_the_module_of_the_forward_pass() -> None:
+    """Two checkpointed blocks: autograd calls each again, where no module is around it."""
+    sel = select(run_of("chrome/checkpointed.pt.trace.json.gz").main)
+    called = dict(modules(sel).select("path", "calls").iter_rows())
+    assert called["Net_0"] == called["Net_0/Linear_4"] == 1
+    assert {called[f"Net_0/Block_{number}"] for number in (0, 1)} == {2}
+    assert called["Net_0/Block_1/Linear_3"] == 2
+    assert len(called) == 9  # with what belongs to no module
+
+
 def test_kernels_of_a_module_hold_those_of_its_children(recording: Recording) -> None:
     sel = select(recording(VIM))
     block = modules(sel).filter(pl.col("name") == "Block_1").row(0, named=True)

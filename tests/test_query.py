@@ -25,6 +25,7 @@ from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables.registry import SECTIONS
 from tracetui.app.cli.main import main
+from tracetui.app.reports.answer import unit_of
 from tracetui.parsers import Run, open_path
 
 if not asking.is_there():
@@ -136,6 +137,24 @@ def test_a_result_stops_at_its_limit(shared) -> None:
 
 def test_names_twice_are_told_apart(shared) -> None:
     assert [one.name for one in asked("select 1 as a, 2 as a").columns] == ["a", "a_2"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "units"),
+    [
+        ("select sum(duration), avg(bytes) as b, count(*) as duration, duration/1e6 as ms from device group by 4",
+         ["ns", "bytes", None, None]),
+        ("select max(start + duration) - min(start), min(start), sum(d.duration) / count(*) from device d",
+         ["ns", None, "ns"]),
+        ("with s as (select step, sum(duration) t from device group by 1) select max(t) - min(t) from s union select 1",
+         ["ns"]),
+        ("select sum(total_us), max(percent), round(median(mean_us), 1) as middle from kernels", ["us", "%", "us"]),
+        ("select *, 2 * duration as twice from steps", [None, None, None, None, "ns", None]),
+    ],
+)  # fmt: skip
+def test_a_result_has_the_unit_of_what_it_is_made_of(sql, units, shared) -> None:
+    found = asked(sql)
+    assert [unit_of(column, found.frames) for column in found.columns] == units
 
 
 def test_values_that_json_lacks_are_written_in_its_words(shared) -> None:

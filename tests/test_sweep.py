@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,9 @@ def test_captures_by_their_names(tmp_path: Path) -> None:
         (1, 500_000, 3, 60_000), (2, 510_000, 3, 60_000), (16, 900_000, 6, 120_000),
     ]  # fmt: skip
     assert sweep.points[2].images_per_s == pytest.approx(16 / 900e-6)
+    assert sweep.points[2].sample_ns == pytest.approx(900e3 / 16)
+    assert sweep.best == {"batch 16"}
+    assert replace(sweep, points=sweep.points[:1]).best == frozenset()  # nothing to be better than
 
 
 def test_captures_that_number_their_repeats(tmp_path: Path) -> None:

@@ -209,6 +209,7 @@ async def test_columns_are_chosen_and_remembered():
         assert "Median" in lines(app)[3]
         await press(pilot, "c", *["j"] * 3, "space", "escape")
         assert "Calls" not in lines(app)[3]
+        assert "1 column hidden (c)  1/" in lines(app)[2]
         await press(pilot, "enter", "escape")
         assert "Median" in lines(app)[3]
         assert "Calls" not in lines(app)[3]
@@ -383,7 +384,7 @@ async def test_the_palette_finds_tables_by_the_names_that_other_tools_give_them(
             ("ctrl+p", "roofline", "counters", "roofline"), ("ctrl+p", "waterfall", "diff", "waterfall"),
             ("ctrl+p", "call stack", "host", "stacks"), ("ctrl+p", "idle", "host", "gaps"),
             ("ctrl+p", "memcpy", "kernels", "copies"), ("ctrl+p", "straggler", "ranks", "ranks"),
-            ("colon", "idle", "host", "gaps"),
+            ("ctrl+p", "iterations", "host", "steps"), ("colon", "idle", "host", "gaps"),
         ):  # fmt: skip
             await press(pilot, "1", way)
             await write(pilot, typed)

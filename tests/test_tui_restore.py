@@ -320,7 +320,7 @@ async def test_a_run_opens_where_it_was_left(kept_trace):
         assert app.session.filter == "gemm"
         assert (app.session.scope.window, app.session.range_words) == (window, words)
         assert lines(app)[3:8] == rows
-        assert lines(app)[-1].startswith(" As you left it: Kernels, / gemm, order, range")
+        assert lines(app)[-1].startswith(" As left: Kernels, / gemm, order, range")
         assert "Z starts over" in lines(app)[-1]
         await press(pilot, "T")
         assert app.view.picture.marks == window
@@ -334,7 +334,7 @@ async def test_a_run_opens_where_it_was_left(kept_trace):
         await press(pilot, "1", "q")
     async with opened(kept_trace) as (app, _):
         assert app.tab == "overview"
-        assert "As you left it" not in lines(app)[-1]
+        assert "As left" not in lines(app)[-1]
 
 
 async def test_the_command_line_goes_before_what_was_left(kept_trace, monkeypatch):

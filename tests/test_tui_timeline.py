@@ -1,9 +1,11 @@
 """The timeline by keys: zoom and pan, from event to event, lanes, and the range that restricts every tab."""
 
+import polars as pl
 import pytest
 from sample_runs import FP32, recorded
 from tui_pilot import opened, press, screen_text, settle, write
 
+from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.text.times import parse_time
@@ -443,6 +445,8 @@ async def test_an_arrow_leads_from_the_launch_to_the_kernel(ascii):
         def pictured():
             return [row.ljust(80) for row in screen_text(app).splitlines()[4:-3]]
 
+        await press(pilot, "v")
+        assert (app.tab, screen_text(app).splitlines()[-1][:17]) == ("timeline", " [ and ] mark a r")
         await press(pilot, *["full_stop"] * 4)
         assert not any(head in row[15:] for row in pictured())  # both are in one cell, too narrow to be seen
         await press(pilot, "f")
@@ -452,8 +456,22 @@ async def test_an_arrow_leads_from_the_launch_to_the_kernel(ascii):
         assert "strm 7" in rows[above]
         assert rows[below].startswith(">")
         assert above < below
-        await press(pilot, "semicolon")
+        await press(pilot, *["l"] * 6)
+        assert f" {'<' if ascii else '◀'} its work " in screen_text(app).splitlines()[-2]
+        await press(pilot, *["h"] * 6, "semicolon")
         assert not any(head in row[15:] for row in pictured())
+
+
+async def test_the_list_of_steps_leads_to_each():
+    async with opened(FP32, tab="host") as (app, pilot):
+        await press(pilot, "V", "V", "V")
+        table = app.view.table
+        assert (app.view.kind, table.frame["index"].to_list()) == ("steps", [1, 2, 3])
+        parts = [f"{part}_ns" for part in CATEGORIES]
+        assert table.frame.select(pl.sum_horizontal(parts))[parts[0]].to_list() == table.frame["duration_ns"].to_list()
+        await press(pilot, "down", "enter")
+        assert app.tab == "timeline"
+        assert selected(app)[1] == 1
 
 
 async def test_the_list_of_gaps_leads_to_each_and_the_area_to_what_ran_in_it():

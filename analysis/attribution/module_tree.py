@@ -23,19 +23,24 @@ from tracetui.analysis.attribution.calltree import (
     dense,
     depth_first,
     merged_paths,
+    parents_of,
     path_texts,
     roll_up,
 )
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base.conventions import Conventions
+from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.occupancy import kernel_sums
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace
 from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.categories import decode
+from tracetui.parsers.nesting import nearest
 
 PREFIX = "nn.Module: "
+AUTOGRAD_TASK = "autograd::engine::evaluate_function: "
+"""Stands before the name of a node of the backward graph in the operator that runs it."""
 _INSTANCE = re.compile(r"_\d+$")
 
 
@@ -85,9 +90,33 @@ def module_tree(trace: Trace) -> ModuleTree:
     calls = call_tree(trace.host, ("module",))
     name, codes = dense(codes_of(trace.host["name"])[calls.rows])
     texts = [text.removeprefix(PREFIX) for text in decode(codes.astype(np.uint32)).cast(pl.String).to_list()]
-    path, parent, label = merged_paths(calls.parent, name, len(texts))
+    path, parent, label = merged_paths(_with_recomputed(trace.host, calls, name, len(texts)), name, len(texts))
     names = [texts[own] for own in label.tolist()]
     return ModuleTree(calls, path, parent, names, *path_texts(parent, names))
+
+
+def _with_recomputed(host: pl.DataFrame, calls: CallTree, name: Ints, names: int) -> Ints:
+    """The call around each call; around one that a backward pass makes again, that around the forward pass's.
+
+    Checkpointing calls a module within autograd, where no module is around it. It is the same instance, so it has the
+    same name; one that forward passes call in several places stays apart.
+    """
+    above: Ints = calls.parent.copy()
+    top = np.flatnonzero(above < 0)
+    task = matching(host["name"], lambda text: text.startswith(AUTOGRAD_TASK))
+    if not top.size or not task.any():
+        return above
+    again = top[nearest(parents_of(host), task, calls.rows[top]) >= 0]
+    forward = np.delete(np.arange(name.size), again)
+    pairs = np.unique(
+        np.stack([name[forward], merged_paths(above, name, names)[0][forward]]), axis=1, return_index=True
+    )
+    (named, _), first = pairs
+    once = np.bincount(named, minlength=names) == 1
+    around = np.full(names, NONE)
+    around[named] = above[forward[first]]
+    above[again] = np.where(once[name[again]], around[name[again]], NONE)
+    return above
 
 
 _COMPILED = re.compile(r"p?jit\(.*\)$")

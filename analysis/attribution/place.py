@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, path_texts, row_ids
-from tracetui.analysis.attribution.module_tree import PREFIX, class_name, module_tree
+from tracetui.analysis.attribution.module_tree import AUTOGRAD_TASK, PREFIX, class_name, module_tree
 from tracetui.analysis.base.names import distinct, mapped, matching, of_kinds
 from tracetui.analysis.base.own_code import LIBRARY, RECORDER
 from tracetui.analysis.base.remembered import kept
@@ -42,7 +42,6 @@ LIBRARIES = frozenset(
 FRAME = re.compile(r"(?P<file>.+\.py|<ipython-input[^>]*>|<stdin>)\((?P<line>\d+)\): (?P<function>.*)")
 PART = re.compile(r": <(?:listcomp|genexpr|dictcomp|setcomp|lambda)>$")
 """Functions that are a part of the one that they are written in."""
-_TASK = "autograd::engine::evaluate_function: "
 
 
 def is_own(frame: str) -> bool:
@@ -343,7 +342,7 @@ def call_name(name: str) -> str:
         return f"{match[2].rpartition('.')[2]}.{match[1]}" if match[2] else match[1]
     if match := FRAME.fullmatch(name):
         return f"{match['function']} ({match['file'].removesuffix('/__init__.py').rpartition('/')[2]})"
-    return class_name(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name.removeprefix(_TASK)
+    return class_name(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name.removeprefix(AUTOGRAD_TASK)
 
 
 _BUILT_IN = re.compile(r"<built-in (?:method|function) (\S+?)(?: of (?:type )?(.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>")

@@ -79,6 +79,9 @@ class Column:
     name: str
     type: str
     """As DuckDB calls it, in lower case: ``bigint``, ``double``, ``varchar``, ``integer[]``."""
+    of: str | None = None
+    """The column of a frame that it has its unit of: ``duration`` of ``sum(duration) as total``; empty for none, and
+    None where the query does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,5 +246,5 @@ def _columns(found: Sequence[dict[str, str]]) -> tuple[Column, ...]:
             number += 1
             name = f"{column['name']}_{number}"
         taken.add(name)
-        columns.append(Column(name, column["type"]))
+        columns.append(Column(name, column["type"], column["of"]))
     return tuple(columns)

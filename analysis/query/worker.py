@@ -89,6 +89,48 @@ def named_frames(tree: dict[str, Any], frames: Collection[str]) -> list[str]:
     return [name for name in frames if name in found]
 
 
+KEEPS = frozenset({
+    "abs", "any_value", "arg_max", "arg_min", "avg", "ceil", "favg", "first", "floor", "fsum", "greatest", "lag",
+    "last", "lead", "least", "max", "mean", "median", "min", "mode", "quantile", "quantile_cont", "quantile_disc",
+    "round", "stddev", "stddev_pop", "stddev_samp", "sum", "trunc",
+})  # fmt: skip
+"""Functions whose result is in the unit of what they are of, which comes first."""
+MOMENTS = ("start", "time", "offset")
+"""Columns of moments: two of them are apart by a duration."""
+
+
+def measured(tree: dict[str, Any]) -> list[str]:
+    """The column of a frame whose unit each column of the result has, or nothing; empty where a star hides them."""
+    node: dict[str, Any] = next((statement["node"] for statement in tree.get("statements", ())), {})
+    while "select_list" not in node and (parts := node.get("children") or [node.get("left") or node.get("child")])[0]:
+        node = parts[0]
+    items = node.get("select_list") or []
+    inner = (item for other in _nodes(tree) if other is not node for item in other.get("select_list") or ())
+    named = {item["alias"].lower(): item for item in inner if item.get("alias")}
+    starred = any(item.get("class") == "STAR" for item in items)
+    return [] if starred else [_measured(item, named) for item in items]
+
+
+def _measured(item: dict[str, Any], named: dict[str, Any]) -> str:
+    kind, name = item.get("class"), str(item.get("function_name", "")).lower()
+    if kind == "COLUMN_REF":
+        column = str(item["column_names"][-1])
+        inner, rest = named.get(column.lower()), {alias: of for alias, of in named.items() if alias != column.lower()}
+        return column if inner is None else _measured(inner, rest)
+    if kind == "CAST":
+        return _measured(item["child"], named)
+    inside = [argument.get("expression", argument) for argument in item.get("arguments") or item.get("children") or ()]
+    units = [_measured(one, named) for one in inside if one.get("class") != "CONSTANT"]
+    counts = name == "/" and str(inside[-1].get("function_name", "")).startswith("count")
+    if units and (name in KEEPS or counts or item.get("type") == "OPERATOR_COALESCE"):
+        return units[0]
+    if name not in ("+", "-") or len(units) != 2:
+        return ""
+    if units[0] == units[1]:
+        return "duration" if units[0] in MOMENTS[:2] and name == "-" else units[0]
+    return next((unit for unit in units if unit in MOMENTS), "") if "duration" in units else ""
+
+
 def _check_function(node: dict[str, Any], only: Collection[str] = ()) -> None:
     name = str(node.get("function_name", "")).lower()
     if (only and name not in only) or name in FUNCTIONS or name.startswith(FAMILIES):
@@ -190,7 +232,8 @@ def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dic
     connection.execute(f"SET memory_limit = '{int(request['memory_bytes'])}B'")
     try:
         (tree,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [request["sql"]]).fetchone() or ("{}",)
-        frames = named_frames(json.loads(tree), request["frames"])
+        frames = named_frames(parsed := json.loads(tree), request["frames"])
+        units = measured(parsed)
     except (duckdb.Error, RecursionError) as error:
         raise Refused(_line(error, request)) from error
     yield {"frames": frames}
@@ -211,7 +254,10 @@ def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dic
     timer.daemon = True
     timer.start()
     try:
-        yield _rows(connection.execute(request["sql"]), request["limit"], ends)
+        found = _rows(connection.execute(request["sql"]), request["limit"], ends)
+        for at, column in enumerate(found["columns"]):
+            column["of"] = units[at] if units else None
+        yield found
     except duckdb.InterruptException as error:
         raise Refused(_too_long(request)) from error
     except duckdb.OutOfMemoryException as error:

@@ -430,12 +430,13 @@ def step_words(job: Job) -> str:
     """The step, beside the clean one, and how much of it is waiting and transfer."""
     if job.step_ns is None:
         return ""
+    recorded = f"{format_ns(job.step_ns)} as recorded, the median of the ranks' means"
     if not job.step_count:
         text = f"The recording takes {format_ns(job.step_ns)}"
     elif job.clean_step_ns is not None:
-        text = f"A step takes {format_ns(job.clean_step_ns)} without the profiler, {format_ns(job.step_ns)} as recorded"
+        text = f"A step takes {format_ns(job.clean_step_ns)} without the profiler, {recorded}"
     else:
-        text = f"A step takes {format_ns(job.step_ns)} as recorded"
+        text = f"A step takes {recorded}"
     wait = job.ranks["wait_ns"].drop_nulls()
     if len(wait):
         least, most = ("at least ", "at most ") if job.bounded else ("", "")

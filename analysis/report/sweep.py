@@ -126,11 +126,13 @@ def sweep_json(found: SweepReport) -> Json:
 
 def point_rows(found: SweepReport) -> list[Json]:
     """The points; an axis that one lacks is null."""
+    best = found.sweep.best
     return [
         {axis: point.axes.get(axis) for axis in found.sweep.axes}
         | object_row(
             SWEEP_POINTS.data_fields,
             point.value,
+            best=point.label in best,
             findings=found.marks.get(point.label, []),
             path=None if point.path is None else str(point.path),
         )

@@ -9,7 +9,7 @@ computed and moved at least). Both stand side by side: the difference of their b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 from msgspec import Struct
@@ -64,10 +64,10 @@ class Roofline(Struct, frozen=True):
     ``total_ns``: what the row is of;
     ``flops`` and ``bytes`` per launch (means), ``achieved_…`` per second; ``precision``: the one with most FLOPs;
     ``peak_flops``: of its mix of precisions; ``attained_percent``: time at the roof, of the time taken;
-    ``…_roof_percent``: of either roof alone; ``roof``: which of the two roofs limits it; ``bound``: from counters,
-    Nsight Compute's class; from shapes, the roof if `AT_ROOF_PERCENT` is attained, else ``neither``; ``gap_ns``: the
-    time that running at the roof would save over all launches; ``unknown``: what is not known, or was assumed. Null
-    means not known."""
+    ``…_roof_percent``: of either roof alone; ``roof``: which of the two roofs limits it; ``bound``: Nsight
+    Compute's class where it measured the kernel, else the roof if `AT_ROOF_PERCENT` is attained, or ``neither``;
+    ``gap_ns``: the time that running at the roof would save over all launches; ``unknown``: what is not known, or was
+    assumed. Null means not known."""
     peaks: Peaks
     work: pl.DataFrame
     """`shapes.shape_work`: where shapes are known, the work of each kernel, operator and configuration."""
@@ -82,6 +82,9 @@ class Roofline(Struct, frozen=True):
         if self.peaks.bandwidth is None:
             return {}
         return {name: peak.value / self.peaks.bandwidth.value for name, peak in self.peaks.compute.items()}
+
+
+_Bounds: TypeAlias = "dict[str | None, str | None]"
 
 
 class _Sum(Struct):
@@ -111,7 +114,8 @@ def roofline(run: Run | None, sel: Selection, peaks: Peaks | None = None, measur
         measured = kernel_counters_of(run, trace)
     work = shape_work(sel, conventions_of(measured).uses_tensor_cores)
     launches = _measured_launches(run, trace)
-    rows = [*_counter_points(launches, roofs), *_shape_points(work, roofs)]
+    bounds = _bounds(launches)
+    rows = [*_counter_points(launches, roofs, bounds), *_shape_points(work, roofs, bounds)]
     points = _lettered(rows)
     known = points.filter(pl.col("flops").is_not_null() | pl.col("bytes").is_not_null())
     return Roofline(points, roofs, work, launches, _covered(sel, known["name"].to_list()))
@@ -147,10 +151,7 @@ def _measured_launches(run: Run | None, trace: Trace) -> pl.DataFrame:
     return pl.concat(frames) if frames else pl.DataFrame()
 
 
-def _counter_points(launches: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, Any]]:
-    if not launches.height:
-        return
-    bounds = _bounds(launches)
+def _counter_points(launches: pl.DataFrame, peaks: Peaks, bounds: _Bounds) -> Iterable[dict[str, Any]]:
     for name, part in _by_name(launches).items():
         total, unknown = _Sum(), dict.fromkeys(note for row in part for note in row["unknown"] or () if note)
         by_precision: dict[str, float] = {}
@@ -184,15 +185,17 @@ def _by_name(rows: pl.DataFrame) -> dict[str | None, list[dict[str, Any]]]:
     return rows_of
 
 
-def _bounds(launches: pl.DataFrame) -> dict[str | None, str | None]:
+def _bounds(launches: pl.DataFrame) -> _Bounds:
     """Nsight Compute's class for each kernel's mean shares of peak, as `counters.by_kernel` has it."""
+    if not launches.height:
+        return {}
     from tracetui.analysis.counters.counters import bound_class
 
     means = launches.group_by("name").agg(pl.col("sm_percent", "memory_percent").mean())
     return dict(means.select("name", bound_class().alias("bound")).iter_rows())
 
 
-def _shape_points(work: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, Any]]:
+def _shape_points(work: pl.DataFrame, peaks: Peaks, bounds: _Bounds) -> Iterable[dict[str, Any]]:
     for name, part in _by_name(work).items():
         total = _Sum()
         by_precision: dict[str, float] = {}
@@ -213,7 +216,7 @@ def _shape_points(work: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, Any]]:
             point["unknown"] = [*point["unknown"], ABOVE[point["roof"]]]
         if attained is not None:
             point["bound"] = point["roof"] if attained >= AT_ROOF_PERCENT else "neither"
-        yield point
+        yield point | ({"bound": bound} if (bound := bounds.get(name)) else {})
 
 
 def _add(total: _Sum, mix: dict[str, float], moved: float, times: int, peaks: Peaks) -> None:

@@ -47,7 +47,7 @@ QUERY = {
     "source": {"path": str, "kind": str, "rank": int | None},
     "sql": str,
     "frames": [str],
-    "columns": [{"name": str, "type": str}],
+    "columns": [{"name": str, "type": str, "unit": str | None}],
     "rows": Told([Map(object)], "an object per row, with the keys of columns"),
     "more": bool,
 }

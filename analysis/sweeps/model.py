@@ -134,6 +134,11 @@ class Point(Struct, frozen=True):
         return batch / self.step_ns * 1e9 if batch and self.step_ns else None
 
     @property
+    def sample_ns(self) -> float | None:
+        """Time per sample."""
+        return 1e9 / self.images_per_s if self.images_per_s else None
+
+    @property
     def problem(self) -> str | None:
         """Why there are no numbers at all."""
         return None if self.repeats else next(filter(None, (sample.problem for sample in self.samples)), None)
@@ -204,6 +209,18 @@ class Sweep:
             if name not in (*SIZES, CAPTURE, "rank")
             and (name != "model" or (len(self.values(name)) == 2 and not all(map(is_size, self.values(name)))))
         ]
+
+    @property
+    def best(self) -> frozenset[str]:
+        """The fastest point of those that do the same work per sample; none where batches differ that are not known."""
+        alike: dict[tuple[tuple[str, Value], ...], list[Point]] = {}
+        for point in self.points:
+            if point.step_ns:
+                alike.setdefault(tuple(point.beside("batch", *self.variants).items()), []).append(point)
+        if "batch" in self.axes and any(point.sample_ns is None for points in alike.values() for point in points):
+            return frozenset()
+        several = (points for points in alike.values() if len(points) > 1)
+        return frozenset(min(points, key=lambda one: one.sample_ns or one.step_ns or 0.0).label for points in several)
 
     def values(self, axis: str) -> list[Value]:
         """An axis' values, in order."""

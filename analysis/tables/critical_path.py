@@ -60,7 +60,7 @@ GAPS = Table(
         Field("step", "Step", "count", width=5, priority=2, null=True, about="the step in which the gap begins"),
         Field("host", "Host was in", width=18, priority=0, flex=True, short="short_host", tail=True,
               about="the innermost function of the program's own on the thread that launched what ended the gap, for "
-              "most of it: file, line (sampled, else the function's first), name; where none was recorded the module, "
+              "most of it: file, first line, name, and the line that was sampled; where none was recorded the module, "
               "range or call"),
         Field("call", "Mostly in", width=14, priority=1, flex=True, short="short_call", null=True,
               about="what was called there for most of it"),

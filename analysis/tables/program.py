@@ -507,3 +507,29 @@ API_LAUNCHES = Table(
     ),
     sort=("at_ns", False),
 )  # fmt: skip
+
+_PARTS = (
+    ("kernel", "Kernels"), ("communication", "Comm"), ("memcpy", "Memcpy"), ("memset", "Memset"),
+    ("runtime", "Runtime"), ("dataloader", "Loader"), ("cpu_exec", "CPU exec"), ("other", "Other"),
+)  # fmt: skip
+ITERATIONS = Table(
+    "iterations",
+    "Steps",
+    "steps",
+    (
+        Field("index", "Step", "count", width=5, priority=0, about="number of the step"),
+        Field("kind", "Kind", width=10, priority=1, null=True, about="phase or kind of the step, where they differ"),
+        Field("at_ns", "At", "time", priority=3, about="when it began, since the recording did"),
+        Field("duration_ns", "Time", "time", priority=0, bar=True, main=True, about="how long it took, as recorded"),
+        *(
+            Field(
+                f"{part}_ns", title, "time", priority=2, about=f"its part that is {title.lower()}, and none before it"
+            )
+            for part, title in _PARTS
+        ),
+        Field("name", "Name", width=14, priority=3, flex=True, about="the range that it was marked by"),
+    ),
+    sort=("index", False),
+    key="index",
+    drill="timeline",
+)

@@ -22,7 +22,7 @@ RANKS = Table(
             about="one number step by step, a column each, between its least and its largest of all ranks; of more"
             " steps than columns, the largest of neighbours",
         ),
-        Field("step_ns", "Step", "time", about="time of the average step"),
+        Field("step_ns", "Mean step", "time", about="time of the average step, as recorded"),
         Field(
             "own_gpu_ns", "Own GPU", "time", priority=0, null=True,
             about="summed durations of the GPU work that it launched itself, without collectives, average per step",

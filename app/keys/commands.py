@@ -330,7 +330,7 @@ def elsewhere(key: str, tab: str, *, blank: bool) -> str:
     here = [command for command in meant if not command.tabs or tab in command.tabs]
     if here:
         rows = all(command.where in TABLE_PARTS and command.group in NEED_ROWS for command in here)
-        return "There are no rows here" if rows and here[0].id != "table.next" and blank else ""
+        return "There are no rows here" if rows and here[0].id not in ("table.next", "table.previous") and blank else ""
     if not meant:
         return ""
     titles = [title for name, title in tabs.TITLES.items() if name in meant[0].tabs]

@@ -25,21 +25,30 @@ LEAST_NAME = 16
 
 
 def kind_of(column: Column, read: Collection[str] = ()) -> Kind:
-    """The kind of a column's values: by its type, its name's end, and the columns of that name in the frames `read`."""
+    """The kind of a column's values: by its type, its name's end, and the column of the frames `read` that it is of."""
     if not column.type.startswith(NUMBERS) or column.type.endswith("]"):
         return "text"
-    if column.name.endswith(("_ns", "_us")):
-        return "time"
-    if column.name.endswith("_percent") or column.name == "percent":
-        return "percent"
-    if column.name.endswith("_bytes") or column.name == "bytes":
-        return "bytes"
-    return _BY_UNIT.get(_unit(column.name, read), "number")
+    of = column.name if column.of is None else column.of
+    for name in (column.name, of):
+        if name.endswith(("_ns", "_us")):
+            return "time"
+        if name.endswith("_percent") or name == "percent":
+            return "percent"
+        if name.endswith("_bytes") or name == "bytes":
+            return "bytes"
+    return _BY_UNIT.get(_unit(of, read), "number")
 
 
 def scale_of(column: Column, kind: Kind) -> int:
     """What a time is multiplied by to be ns."""
-    return 1000 if kind == "time" and column.name.endswith("_us") else 1
+    name = column.name if column.name.endswith(("_ns", "_us")) else column.of or ""
+    return 1000 if kind == "time" and name.endswith("_us") else 1
+
+
+def unit_of(column: Column, read: Collection[str]) -> str | None:
+    """The unit of a column's plain numbers; None where none is known."""
+    kind = kind_of(column, read)
+    return "us" if scale_of(column, kind) != 1 else next((unit for unit, of in _BY_UNIT.items() if of == kind), None)
 
 
 def _unit(name: str, read: Collection[str]) -> str:
@@ -58,7 +67,10 @@ def answer_json(answer: Answer, origin: Json) -> Json:
         "schema": SCHEMA,
         **origin,
         "frames": list(answer.frames),
-        "columns": [{"name": column.name, "type": column.type} for column in answer.columns],
+        "columns": [
+            {"name": column.name, "type": column.type, "unit": unit_of(column, answer.frames)}
+            for column in answer.columns
+        ],
         "rows": [dict(zip(names, row, strict=True)) for row in answer.rows],
         "more": answer.more,
     }

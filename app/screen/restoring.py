@@ -190,7 +190,7 @@ class Restorer:
             again.append(known.words)
         other = self._offer(known.other)
         if again or other:
-            line = f"As you left it: {', '.join(again)} · {commands.key('run.afresh')} starts over" if again else ""
+            line = f"As left: {', '.join(again)} · {commands.key('run.afresh')} starts over" if again else ""
             self._shell.say(self._shell.own(" · ".join(part for part in (line, other) if part)))
 
     def _offer(self, path: Path | None) -> str:

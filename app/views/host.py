@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from statistics import fmean, median
 from typing import Any
 
 import polars as pl
@@ -12,6 +13,7 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.gpu.idle import IDLE_WORDS, gaps
+from tracetui.analysis.gpu.step_kinds import recorded_kinds
 from tracetui.analysis.host import api_calls, host_functions, launches, waiting_calls
 from tracetui.analysis.host_lines import NO_LINE, Sampled, host_lines, sampled
 from tracetui.analysis.host_stacks import LEAST_PERCENT, host_stacks
@@ -20,6 +22,7 @@ from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.nsys.gpu_samples import gpu_samples
 from tracetui.analysis.nsys.threads import cpu_functions, os_calls, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
+from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.report.sections import host_samples
 from tracetui.analysis.sampled_calls import path_by_line
@@ -32,6 +35,7 @@ from tracetui.analysis.tables.program import (
     HOST_FUNCTIONS,
     HOST_LINES,
     HOST_STACKS,
+    ITERATIONS,
     RANGES,
 )
 from tracetui.analysis.tables.table import Table
@@ -204,6 +208,29 @@ def _shown(built: Timeline, number: int, name: str) -> str:
         return IDLE_WORDS.get(name, name)
     kind = "kernel" if source == "device" else "python" if built.lanes[number].kind == "python" else ""
     return shown_name(source, kind, name, ascii=False)
+
+
+def steps_page(session: Session) -> Page:
+    """The steps in scope one by one; Enter shows one in the Timeline."""
+    trace = session.trace()
+
+    def compute() -> pl.DataFrame:
+        kinds = recorded_kinds(session.selection())
+        unlike = kinds.kinds if kinds is not None and len(kinds.kinds) > 1 else ()
+        called = {index: kinds.called(one) for one in unlike for index in one.steps} if kinds is not None else {}
+        found = overview(session.selection()).per_step.join(
+            trace.steps.with_row_index("row").select("row", "index"), on="index", how="left", maintain_order="left"
+        )
+        begin, index = trace.info.window[0] if trace.info.window else 0, pl.col("index")
+        kind = index.replace_strict(called, default=None, return_dtype=pl.String)
+        return found.with_columns(at_ns=pl.col("start") - begin, kind=kind)
+
+    frame = session.cached("steps table", compute)
+    shown = tuple(
+        field for field in filled(ITERATIONS.columns, frame) if field.kind != "time" or frame[field.name].max()
+    )
+    mean, middle = (format_ns(float(of(frame["duration_ns"].to_list()))) for of in (fmean, median))
+    return Page.of(ITERATIONS, frame, columns=shown, note=f"as recorded · mean {mean}, median {middle}")
 
 
 SYSTEM_PAGES: dict[str, tuple[Table, Callable[[Selection], pl.DataFrame]]] = {
@@ -396,6 +423,7 @@ PAGES: dict[str, Callable[[Session], Page]] = {
     "API calls": api_page,
     "launches": launches_page,
     "ranges": ranges_page,
+    "steps": steps_page,
     "gaps": gaps_page,
     "lanes": lanes_page,
 }
@@ -437,6 +465,7 @@ class HostView(CountedView):
         """Returns the tables that this recording can fill."""
         gone = set(SYSTEM_PAGES) - set(system_pages(self.session.selection().trace))
         gone |= set() if self.session.trace().has_timeline else {"gaps", "lanes"}
+        gone |= set() if self.session.trace().steps.height else {"steps"}
         gone |= {"lines", "stacks"} if session_samples(self.session) == (None, None) else set()
         return tuple(table for table in self.TABLES if table not in gone)
 
@@ -454,7 +483,8 @@ class HostView(CountedView):
 
     def action_drill(self) -> None:
         """Opens what is inside the row, or shows a gap in the Timeline."""
-        if self.state is not None and self.state.page.id in (GAPS.id, GAP_CAUSES.id) and not self.table.on_group:
+        timed = self.state is not None and self.state.page.id in (GAPS.id, GAP_CAUSES.id, ITERATIONS.id)
+        if timed and not self.table.on_group:
             self.action_timeline()
         else:
             super().action_drill()

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from tracetui.analysis.attribution.generated import call_lines
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
@@ -490,10 +491,14 @@ def member_page(session: Session, page: Page, row: Mapping[str, Any], kind: str)
     if kind != "ranges":
         frame = frame.sort("ns", descending=True, maintain_order=True)
     total = max(int(frame["ns"].sum()), 1)
+    # of what torch.compile wrote, it is the line itself
+    begins = kind == "lines" and not call_lines(session.trace()).height
+    first = replace(table.columns[0], title="Function (its first line)") if begins else table.columns[0]
     return Page.of(
         table,
         frame.with_columns((pl.col("ns") / total * 100).alias("percent"), kernel=pl.lit(row.get("name"))),
         title=f"{row.get('short_name') or row.get('name')}: {kind}",
+        columns=(first, *table.columns[1:]),
         note=f"{format_ns(total)} of kernel time",
         within=page.within if kind == "lines" else None,
     )

@@ -396,7 +396,7 @@ def _of_recording(writer: Writer, step: PageStep, recorded: Overview) -> str:
     """The recorded step beside the page's, or what recording may have added to it."""
     if step.of == "recorded":
         added = writer.time(step.recording_ns).replace(" ", TIED)
-        return f"recording may have added up to {added}" if step.recording_ns else ""
+        return f"median; recording may have added up to {added}" if step.recording_ns else ""
     kinds = recorded_kinds(recorded.sel)
     remarks = ["clean: by a replay"] if step.by_replay else []
     if kinds is None or len(kinds.kinds) == 1:

@@ -447,7 +447,10 @@ class TimelineView(LanesView):
 
     def action_area(self) -> None:
         """Opens the list of what ran in the marked range, by lane."""
-        if self._built is not None:
+        if self._built is not None and self.session.scope.window is None:
+            begin, end = commands.key("timeline.begin"), commands.key("timeline.end")
+            self.host.say(f"{begin} and {end} mark a range; then {commands.key('timeline.area')} lists what ran in it")
+        elif self._built is not None:
             self.app.call_later(self.host.open_rows, "host", "lanes", self.picture.title)
 
     def action_back(self) -> None:
@@ -492,6 +495,9 @@ class TimelineView(LanesView):
         first, second = selected_lines(of, here, self.size.width, ascii=ascii)
         if isinstance(built, RanksTimeline) and place is not None and (arrivals := built.arrivals(place)):
             second = arrivals_line(arrivals)
+        elif away := picture.out_of_sight:
+            follow = commands.key("timeline.follow")
+            second = " · ".join([f"{'; '.join(away)}, out of sight ({follow})", *filter(None, [second])])
         self.query_one("#selected", Line).show(own(f" {first}"))
         self.query_one("#context", Line).show(own(f" {second}"))
         if self.detail.display:

@@ -283,6 +283,26 @@ class TimelinePicture(Painted):
                     over.setdefault(y, {})[x] = sign
         return over
 
+    @property
+    def out_of_sight(self) -> list[str]:
+        """Where the ends of the selected event's arrows are that are not in sight: in time, or in which lane."""
+        if self.timeline is None or not self.shows_arrows:
+            return []
+        told = []
+        for arrow in self._arrows[1]:
+            ends = (arrow.tail, arrow.tail_time), (arrow.head, arrow.head_time)
+            leads = arrow.tail == self.selected
+            place, time = ends[leads]
+            what = (("launched", "its work") if arrow.kind == "launch" else ("its forward", "its backward"))[leads]
+            line = self.lanes.line_of(place.lane, place.row) - self.top
+            if not self.start <= time < self.end:
+                sign = ("<>" if self.ascii else "◀▶")[time >= self.end]
+                far = number_format.format_ns(arrow.head_time - arrow.tail_time, ascii=self.ascii)
+                told.append(f"{sign} {what} {far} {'later' if leads else 'earlier'}")
+            elif not 0 <= line < self.page_rows:
+                told.append(f"{what} {'above' if line < 0 else 'below'}: {lane_title(self.timeline.lanes[place.lane])}")
+        return told
+
     def notify_style_update(self) -> None:
         """Colours have changed."""
         self._styles.clear()
@@ -401,6 +421,7 @@ class TimelineWidget(TimelinePicture, can_focus=True):
         work = next((kinds.index(kind) for kind in ("collectives", "stream") if kind in kinds), 0)
         self.time = self.start
         self._select_near(work)
+        self.time = self._here
 
     def update(self, timeline: Timeline) -> None:
         """Shows the same lanes and more behind them; window, cursor and marks stay."""

@@ -14,6 +14,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
+from tracetui.analysis.attribution.module_tree import AUTOGRAD_TASK
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import around
 from tracetui.analysis.base import intervals, names
@@ -34,7 +35,6 @@ from tracetui.parsers.runs.manifest import RunManifest
 
 Ask = "Callable[[RunManifest], bool | None]"
 MOST_PLACES = 4
-_TASK = "autograd::engine::evaluate_function: "
 
 
 class Mode(NamedTuple):
@@ -184,7 +184,7 @@ MODES: tuple[Mode, ...] = (
         "Leave out torch.autograd.set_detect_anomaly and detect_anomaly: each operator stores a traceback, and the"
         " backward pass waits for the GPU to look for NaN. Switch it on for a few steps when a NaN has come.",
         # the search for NaN is autograd's alone; tracebacks are kept by others too
-        lambda facts: _calls(facts, r"^aten::(isnan|_is_any_true|any|item)$", f"^{_TASK}",
+        lambda facts: _calls(facts, r"^aten::(isnan|_is_any_true|any|item)$", f"^{AUTOGRAD_TASK}",
                              besides=r"^(torch/fx/)?traceback\.py\(\d+\): format_stack$"),
         shows=True,
     ),

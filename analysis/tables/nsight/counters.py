@@ -135,7 +135,7 @@ COUNTER_LAUNCHES = Table(
         _NAME,
         FILE,
         Field(
-            "duration_ns", "Duration", "time", priority=0, main=True, null=True,
+            "duration_ns", "ncu time", "time", priority=0, main=True, null=True,
             about="duration at the clocks that ncu set",
         ),
         *MEASURED_FIELDS,
@@ -183,11 +183,11 @@ COUNTERS = Table(
             about="number of profiled launches; other columns are their means",
         ),
         Field(
-            "duration_ns", "Duration", "time", priority=0, main=True, null=True,
+            "duration_ns", "ncu time", "time", priority=0, main=True, null=True,
             about="mean duration of a launch, at the clocks that ncu set",
         ),
         *(replace(field, type="real") if field.name in WHOLE_NUMBERS else field for field in MEASURED_FIELDS),
-        Field("total_ns", "Total", "time", priority=7, null=True, about="time of all profiled launches"),
+        Field("total_ns", "ncu total", "time", priority=7, null=True, about="time of all profiled launches"),
         Field("duration_min_ns", "Min", "time", priority=9, null=True, about="duration of the shortest launch"),
         Field("duration_max_ns", "Max", "time", priority=9, null=True, about="duration of the longest launch"),
         Field(
@@ -325,27 +325,30 @@ ROOFLINE = Table(
         ),
         Field(
             "bound", "Bound", width=8, priority=1, null=True,
-            about="from counters: ncu's class; from shapes: the roof if 60 % of it is attained, else `neither`",
+            about="ncu's class, where it measured the kernel; else the roof if 60 % of it is attained, or `neither`",
         ),
         Field(
             "roof", "Above it", width=8, priority=3, null=True,
             about="which roof limits it: `compute` or `memory`",
         ),
-        Field("gflops", "GFLOP/s", "number", width=7, priority=1, about="achieved, 10^9 FLOP per second"),
-        Field("gbytes", "GB/s", "number", width=6, priority=1, about="DRAM traffic, 10^9 byte per second"),
+        Field("gflops", "GFLOP/s", "number", width=7, priority=2, about="achieved, 10^9 FLOP per second"),
+        Field("gbytes", "GB/s", "number", width=6, priority=2, about="DRAM traffic, 10^9 byte per second"),
         Field(
             "intensity", "FLOP/B", "number", width=6, priority=1, null=True,
             about="arithmetic intensity: FLOP per byte of DRAM",
         ),
-        Field("total_ns", "Total", "time", priority=0, main=True, null=True, about="time of all these launches"),
+        Field(
+            "total_ns", "Total", "time", priority=0, main=True, null=True,
+            about="time of all these launches; from counters, at the clocks that ncu set",
+        ),
         Field("launches", "N", "count", width=4, priority=3, about="launches measured, or calls of the operator"),
         Field(
             "gap_ns", "Gap", "time", priority=3, null=True,
             about="time that running at the roof would save, over all these launches",
         ),
         Field(
-            "origin", "From", width=8, priority=2,
-            about="`counters`: what was done; `shapes`: the least its operator must compute and move",
+            "origin", "From", width=8, priority=1,
+            about="`counters`: what was done, in ncu's time; `shapes`: the least its operator must compute and move",
         ),
         Field(
             "precision", "Precision", width=10, priority=4, null=True,

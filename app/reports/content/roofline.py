@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert
 
-from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
+from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.roofline.words import AT_ROOF_PERCENT, PRECISIONS
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
 from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart, roofline_svg
@@ -42,11 +42,6 @@ class Kernel(Struct, frozen=True):
     bound: str | None
     roof: str | None
     unknown: list[str] | None
-
-    @property
-    def bound_text(self) -> str:
-        """The bottleneck; in brackets if the kernel stays far below both roofs."""
-        return f"({self.roof})" if self.bound == "neither" else self.bound or self.roof or UNKNOWN
 
 
 def chart_lines(rows: Sequence[Row], roofs: Roofs, width: int, height: int, *, ascii: bool = False) -> list[str]:
@@ -118,13 +113,12 @@ def roofline_block(trace: Trace, layout: Layout, width: int) -> Block:
     shown = everything[: layout.limit]
     after = [*roofs_text(shown, roofs), *notes_text(kernels)]
     if any(row.bound == "neither" for row in kernels[: layout.limit]):
-        after.append(f"Bound in brackets: the roof above a kernel that attains less than {AT_ROOF_PERCENT:g} % of it.")
+        after.append(f"Bound by neither: it attains less than {AT_ROOF_PERCENT:g} % of the roof above it.")
     rows = [
         {
             **row,
             "gflops": None if kernel.achieved_flops is None else kernel.achieved_flops / 1e9,
             "gbytes": None if kernel.achieved_bytes is None else kernel.achieved_bytes / 1e9,
-            "bound": kernel.bound_text,
         }
         for row, kernel in zip(everything, kernels, strict=True)
     ]

@@ -289,7 +289,7 @@ def _average_step(found: Overview, layout: Layout) -> Block:
     what = "The step" if steps else whole_words(found)
     heading = f"{what}: {layout.time(step.us)} {STEP_WORDS[step.of]}"
     if step.recording_us:
-        heading += f" (up to {layout.time(step.recording_us)} by recording)"
+        heading += f" (median; up to {layout.time(step.recording_us)} by recording)"
     after = _setup(found, layout)
     unlike = [row for row in found.kinds if row["of"] == "recorded"]
     if step.of != "recorded" and len(unlike) < 2:

@@ -234,8 +234,9 @@ def seen(point: Point) -> float | None:
 
 
 def marks(found: SweepReport, point: Point) -> str:
-    """The findings about a point, or why it has no numbers."""
-    return " ".join([*found.marks.get(point.label, []), point.problem or ""]).strip()
+    """Whether a point is the fastest, the findings about it, or why it has no numbers."""
+    best = ["best"] if point.label in found.sweep.best and not is_invalid(found) else []
+    return " ".join([*best, *found.marks.get(point.label, []), point.problem or ""]).strip()
 
 
 def points_block(found: SweepReport, layout: Layout) -> Block:
@@ -258,7 +259,7 @@ def points_block(found: SweepReport, layout: Layout) -> Block:
     ]
     if not any(row[-1] for row in cells):
         columns, cells = columns[:-1], [row[:-1] for row in cells]
-    columns, cells = fitting(columns, cells, ("seen", "GFLOPs", "±", "busy%", "runs", "kernels"))
+    columns, cells = fitting(columns, cells, ("seen", "GFLOPs", "busy%", "kernels", "runs", "±"))
     return Block(SWEEP_POINTS.title, columns=tuple(columns), cells=cells)
 
 

@@ -48,7 +48,7 @@ PLACES = (
     Place(
         "overview",
         "",
-        "summary step time breakdown limit bottleneck diagnosis gpu utilization performance serving phases iterations"
+        "summary step time breakdown limit bottleneck diagnosis gpu utilization performance serving phases"
         " prefill decode tokens per second token batch throughput",
     ),
     Place("kernels", "kernels", "cuda_gpu_kern_sum gpu kernels top kernel view occupancy tensor cores"),
@@ -63,6 +63,7 @@ PLACES = (
     Place("host", "launches", "launch latency queue delay overhead cuda_kern_exec_sum launch statistics"),
     Place("host", "ranges", "nvtx nvtx_pushpop_sum user annotations record_function markers"),
     Place("host", "gaps", "idle time gpu idle bubbles starvation gaps idle time breakdown"),
+    Place("host", "steps", "iterations step times iteration time per step durations slowest outlier table"),
     Place("host", "lanes", "threads streams lanes overlap concurrency utilization"),
     Place("host", "threads", "osrt scheduling context switches running blocked"),
     Place("host", "CPU samples", "cpu sampling ip samples hotspots"),

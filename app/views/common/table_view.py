@@ -110,6 +110,7 @@ class ColumnChooser(ListScreen["tuple[frozenset[str], frozenset[str]]"]):
 
 
 WAITING = "Computing …"
+NARROW = 60
 BASE = 28
 """So much of a title is kept for what the numbers cover, before the breadcrumb has more."""
 
@@ -262,7 +263,7 @@ class TableView(RowsView):
         base = state.page.total or state.page.note.partition(PARTS)[0]
         kept = max(min(fitting.cell_width(base), BASE) + 2, 4)
         rows = self.table.height_of_view
-        place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
+        place = self._without + (f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else "")
         others = max(len(place), 6) + kept + 3 * len(crumbs) + len(unit)
         crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - others)) + unit
         own = self.host.own
@@ -278,6 +279,15 @@ class TableView(RowsView):
         if said := note_text(page, self.comment, room, ascii=self.session.ascii):
             left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
+
+    @property
+    def _without(self) -> str:
+        """How many columns were switched off, here or over another recording, and the key that lists them."""
+        gone = sum(column.name in self.table.hidden and not column.hidden for column in self.table.columns)
+        if not gone or self.has_class("-blank"):
+            return ""
+        what = f"{gone} columns" if gone > 1 else "1 column"
+        return f"{what if self.size.width >= NARROW else gone} hidden ({commands.key('table.columns')})  "
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
         """Follows the cursor, or the rows that have changed."""
@@ -453,6 +463,8 @@ class TableView(RowsView):
             return
         if state.page.id == "launches":
             self.app.call_later(self.host.show_in_timeline, "device", cast("int", row["row"]))
+        elif state.page.id == "iterations":
+            self.app.call_later(self.host.show_in_timeline, "steps", cast("int", row["row"]))
         elif state.page.id in _WITH_FRAME and cast("int", row["row"]) >= 0:
             self.app.call_later(self.host.show_in_timeline, str(row["frame"]), cast("int", row["row"]))
         elif state.page.id in ("gaps", "gap_causes") and self.table.on_group:
