@@ -155,19 +155,25 @@ class Unchanged:
     def _in_vain(self) -> list[dict[str, Any]]:
         if self.problem is not None:
             return []
-        calls = [(led, name) for led, name, _ in self._steps[0]]
-        number, seen = _numbers_of_calls(calls)
         groups: dict[Any, list[Any]] = {}
+        step = 0
         for call, used, decider in self.uses.found():
-            by = call.alike if decider is None and used.why == "alike" else decider and decider.frames[-1:]
+            if _MAKES_SPACE.search(call.name):
+                continue
+            step = call.step
+            by = call.alike if decider is None else decider.frames[-1:]
             groups.setdefault((used.why, by), []).append((call, used, decider))
+        calls = [(led, name) for led, name, _ in self._steps[step]]
+        number, seen = _numbers_of_calls(calls)
         told = []
         for (why, _), found in groups.items():
             one, *others = ([part[-1] for part in _parts(call.frames)] for call, _, _ in found)
             common = [part for part in one if all(part in parts for parts in others)]
             decider = found[0][2]
-            place = place_words(common[-1] if common else found[0][0].frames[-1])
             by = place_words(decider.frames[-1]) if decider is not None and decider.frames else None
+            place = place_words(common[-1] if common else found[0][0].frames[-1])
+            if why == "dropped" and by is not None:
+                place, by = by, None  # what is made for it alone may be made elsewhere
             told.append(
                 {
                     **{key: place[key] for key in ("file", "line", "function")},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from typing import Any, Iterator
 
 from .hand import replace
@@ -25,8 +26,8 @@ _BY_ROW = frozenset(
 )
 """Operators that make each row of their result from one row of what they are given."""
 _AS_A_WHOLE = re.compile(
-    r"^(?!aten::)|sort|topk|kthvalue|median|mode|cum(sum|prod|max|min)|rnn|lstm|gru|linalg_(?!vector)|fft|unique|nonzero"
-    r"|scatter|index_(put|add|copy|reduce)|bincount|hist|multinomial|(max|min)$|pool|randperm|^aten::(new_)?(empty|zeros"
+    r"^(?!aten::)|sort|topk|kthvalue|median|mode|cum(sum|prod|max|min)|rnn|lstm|gru|linalg_(?!vector)|unique|nonzero"
+    r"|scatter|index_(put|add|copy|reduce)|bincount|hist|multinomial|pool|randperm|^aten::(new_)?(empty|zeros"
     r"|ones|full)|(fill|zero)_$"
 )
 """Operators that take as much work for a part of their result, or of which that is not known, and new space."""
@@ -67,16 +68,17 @@ class _Result:
 class _Call:
     """One operator of the program, in the order of calls."""
 
-    __slots__ = ("alike", "by_part", "frames", "hands_on", "learns", "name", "place", "results", "step", "whole_rows")
-
     def __init__(self, step: int, place: int, frames: Any, name: str, *, pointwise: bool, learns: bool) -> None:
         self.step, self.place, self.frames, self.name, self.learns = step, place, frames, name, learns
         self.hands_on = "each" if pointwise or name in _COPIES else "rows" if name in _BY_ROW else ""
         self.by_part = not _AS_A_WHOLE.search(name)
         self.whole_rows = name in _WHOLE_ROWS
         self.results: list[_Result] = []
+        self.size = 0
         self.alike: tuple[int, int] | None = None
         """Its rows, and how many of them differ."""
+        self.repeats: tuple[float, int] | None = None
+        """What part of its numbers differ, and the call that copied them."""
 
 
 class Used:
@@ -105,6 +107,8 @@ class Uses:
         """How many calls there were at the end of each step."""
         self._sinks: list[int] = []
         """How many calls there were when something went where it stays."""
+        self._carried: set[int] = set()
+        """The steps of which a later one has read a result."""
         self._sees_backward = False
         self._undo = [
             replace(torch.Tensor, name, self._read_out_of_sight)
@@ -154,7 +158,7 @@ class Uses:
         )  # fmt: skip
         number = -1 if backward else len(self._calls)
         yields = max((each.numel() for each in (*results, *writes)), default=0)
-        masks = {} if backward or yields < LEAST_NUMBERS else self._masks(name, given)
+        masks = {} if backward else self._masks(name.rstrip("_").rpartition("::")[2], given, yields)
         for each in tensors:
             made = self._live.get(keys[id(each)])
             if made is None or (name in _OVERWRITES and any(each is one for one in writes)):
@@ -162,10 +166,12 @@ class Uses:
             if backward:
                 made.backward = self._sees_backward = True
                 continue
+            if self._calls[made.of].step < self._step:
+                self._carried.add(self._calls[made.of].step)
             seen, key, rows = _seen(each, made.row)
             if name in _PICKS and each is given[0]:
                 rows = rows and bool(results) and results[0].shape[-1:] == each.shape[-1:] and name != "aten::gather"
-                seen, key = min(seen, yields), number
+                seen, key = min(seen, yields * each.element_size()), number
             # of what a smaller operand adds to a larger result, all is used
             hands_on = bool(call.hands_on) and (each.numel() == yields if call.hands_on == "each" else True)
             if call.hands_on == "rows" and each is not _first(name, given):
@@ -177,43 +183,64 @@ class Uses:
             made = self._live.get(keys[id(each)])
             if made is None:
                 self._sinks.append(number)
-            elif each.numel() == made.size:
+            if _bytes(each) == (each.untyped_storage().nbytes() if made is None else made.size) and (
+                made is not None or name in _OVERWRITES
+            ):
                 results.append(each)
         if name == "aten::_local_scalar_dense" or any(
             each.device.type == "cpu" and any(one.device.type != "cpu" for one in tensors) for each in results
         ):
             self._sinks.append(number)
+        if call.hands_on == "each" and yields >= LEAST_NUMBERS:
+            call.repeats = self._repeats(name, [each for each in tensors if each.numel() == yields], number)
         self._calls.append(call)
         for each in results:
             row = each.shape[-1] if each.dim() else 1
-            self._live[_key(each)] = made = _Result(number, each.numel(), row, self._weak(each.untyped_storage()))
+            self._live[_key(each)] = made = _Result(number, _bytes(each), row, self._weak(each.untyped_storage()))
             call.results.append(made)
+            call.size += each.numel()
         if name in _HEAVY and yields >= LEAST_NUMBERS:
             call.alike = self._alike(name, given[_HEAVY[name]])
 
-    def _masks(self, name: str, given: Any) -> dict[int, Any]:
-        """By the operand that is masked: what of it stays, as a tensor, and whether whole rows go."""
+    def _masks(self, kind: str, given: Any, yields: int) -> dict[int, Any]:
+        """By the operand that is masked: what of it stays, as a tensor, or None if it is multiplied by the number 0."""
         one, *more = given or (None,)
-        kind = name.rstrip("_").rpartition("::")[2]
         other = more[0] if more else None
-        if kind == "where" and len(more) == 2 and _is_plain(one):
-            stays, rows = one.count_nonzero() / max(one.numel(), 1), _by_row(one)
+        if kind == "mul" and not _is_plain(other):
+            return {id(one): (None, True)} if other == 0 else {}
+        if yields < LEAST_NUMBERS or not _is_plain(one) or not _is_plain(other):
+            return {}
+        if kind == "where" and len(more) == 2:
+            stays, rows = _part(one), _by_row(one)
             return {id(more[0]): (stays, rows), id(more[1]): (1 - stays, rows)}
-        if not all(map(_is_plain, (one, other))):
-            return {}
         if kind == "masked_fill":
-            return {id(one): (1 - other.count_nonzero() / max(other.numel(), 1), _by_row(other))}
-        if kind not in ("mul", "add"):
-            return {}
+            return {id(one): (1 - _part(other), _by_row(other))}
         large, mask = (one, other) if one.numel() >= other.numel() else (other, one)
-        is_mask = mask.numel() < large.numel() or not mask.is_floating_point()
-        if not is_mask or not large.is_floating_point() or mask.numel() < 2:
+        if mask.requires_grad or (mask.numel() == large.numel() and mask.is_floating_point()):
+            return {}  # a gate, which learns from what it closes
+        if kind in ("mul", "bitwise_and", "logical_and"):
+            return {id(large): (_part(mask), _by_row(mask))}
+        if kind != "add" or not mask.is_floating_point():
             return {}
-        if kind == "mul":
-            return {id(large): (mask.count_nonzero() / mask.numel(), _by_row(mask))}
-        if not mask.is_floating_point():
-            return {}
-        return {id(large): ((mask > HIDDEN).count_nonzero() / mask.numel(), _by_row(mask))}
+        return {id(large): (_part(mask > HIDDEN), _by_row(mask))}
+
+    def _repeats(self, name: str, large: list[Any], number: int) -> tuple[float, int] | None:
+        """What part of what is copied, or of what an operator by element is given, differs; and who copied it."""
+        if name in _OVERWRITES:
+            large = large[1:]
+        if len(large) != 1:
+            return None
+        (one,) = large
+        made = self._live.get(_key(one))
+        before = None if made is None else self._calls[made.of].repeats
+        if before is not None or name not in _COPIES:
+            return before
+        differ = reach = 1
+        for stride, size in sorted((stride, size) for stride, size in zip(one.stride(), one.shape) if stride):
+            differ = differ * size if stride >= reach else min(differ * size, reach + (size - 1) * stride)
+            reach += (size - 1) * stride
+        part = differ / one.numel()
+        return (part, number) if part <= MOSTLY_USED else None
 
     def _alike(self, name: str, rows: Any) -> tuple[int, int] | None:
         """How many rows there are, and how many of them differ."""
@@ -237,7 +264,7 @@ class Uses:
         return original(*args, **named)
 
     def found(self) -> list[tuple[_Call, Used, _Call | None]]:
-        """Of one step the calls that are in vain in part, what of them is used, and the call that decides it."""
+        """Of the step with most of them: calls in vain in part, what of each is used, and the call that decides it."""
         steps = range(len(self._ends) - 1)  # what the last one has made may still be read
         if self.problem is not None or not steps:
             return []
@@ -248,16 +275,19 @@ class Uses:
         for number, call in enumerate(self._calls):
             if used[number].share > MOSTLY_USED and call.alike is not None:
                 used[number] = Used(call.alike[1] / call.alike[0], "alike")
+            elif used[number].share > MOSTLY_USED and call.repeats is not None:
+                used[number] = Used(call.repeats[0], "repeated", call.repeats[1])
         parts: dict[Any, list[list[float]]] = {}  # by call of the program and step
         for call, what in zip(self._calls, used):
             if what.share < 1.0 and call.step in steps:
                 parts.setdefault((call.frames, call.name, what.why), [[] for _ in steps])[call.step].append(what.share)
+        most = Counter(call.step for call, what in zip(self._calls, used) if what.share < 1.0 and call.step in steps)
         found = []
         for call, what in zip(self._calls, used):
-            by_step = parts.get((call.frames, call.name, what.why), [[]])
-            if call.step or call.place < 0 or not call.frames or not all(by_step):
+            by_step = parts.get((call.frames, call.name, what.why))
+            if by_step is None or call.step != most.most_common(1)[0][0] or call.place < 0 or not call.frames:
                 continue
-            part = max(sum(each) / len(each) for each in by_step)
+            part = sum(sum(each) / len(each) if each else 1.0 for each in by_step) / len(by_step)
             if part <= MOSTLY_USED:
                 found.append((call, Used(part, what.why), self._calls[what.by] if what.by >= 0 else None))
         return found
@@ -265,9 +295,9 @@ class Uses:
     def _used(self, number: int, used: list[Used], *, sees_all: bool) -> Used:
         """What of a call's results is used, of the one of which most is."""
         call = self._calls[number]
-        most = Used(0.0, "dropped")
-        if not call.by_part or sum(made.size for made in call.results) < LEAST_NUMBERS:
+        if not call.results:  # it writes into what stays
             return Used(1.0)
+        most = Used(0.0, "dropped", number)
         unread = []
         for made in call.results:
             if made.hidden:
@@ -280,15 +310,15 @@ class Uses:
                 each = Used(min(seen / max(made.size, 1), 1.0), "read", reader, rows=by_rows)
                 if each.share == 1.0:
                     each.why = ""
-                if mask is not None:
-                    stays = float(mask[0])
-                    if 0.0 < stays < 1.0:
-                        each = Used(each.share * stays, "masked", reader, rows=each.rows and mask[1])
-                if hands_on and used[reader].share < 1.0:
-                    later = used[reader]
-                    if self._calls[reader].hands_on == "each" or later.rows:
-                        part = min(each.share, later.share)
-                        each = Used(part, later.why, later.by, rows=later.rows) if part < each.share else each
+                if mask is not None and mask[0] is None:
+                    each = Used(0.0, "zeroed", reader)
+                elif mask is not None and float(mask[0]) < 1.0:
+                    each = Used(each.share * float(mask[0]), "masked", reader, rows=each.rows and mask[1])
+                later = used[reader] if reader >= 0 else Used(1.0)
+                if not later.share:
+                    each = Used(0.0, later.why, later.by)
+                elif hands_on and later.share < each.share and (self._calls[reader].hands_on == "each" or later.rows):
+                    each = Used(later.share, later.why, later.by, rows=later.rows)
                 share += each.share
                 rows &= each.rows
                 largest = each if each.share >= largest.share else largest
@@ -296,17 +326,17 @@ class Uses:
                 most = Used(min(share, 1.0), largest.why, largest.by, rows=rows)
         if len(unread) == len(call.results) and not self._is_dropped(call, number, sees_all=sees_all):
             return Used(1.0)
-        if call.whole_rows and not most.rows:
+        if most.share and (call.whole_rows > most.rows or not call.by_part or call.size < LEAST_NUMBERS):
             return Used(1.0)
         return most
 
     def _is_dropped(self, call: _Call, number: int, *, sees_all: bool) -> bool:
-        """Whether nobody has read the results, though the step goes on to something that stays."""
+        """Whether nobody has read the results, though something that stays comes after them or from their step."""
         end = self._ends[call.step] if call.step < len(self._ends) else 0
         return (
             sees_all
             and all(made.weak.expired() and not made.backward for made in call.results)
-            and any(number < sink < end for sink in self._sinks)
+            and (call.step in self._carried or any(number < sink < end for sink in self._sinks))
         )
 
 
@@ -326,6 +356,10 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided and value.device.type != "meta"
 
 
+def _bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
+
+
 def _key(tensor: Any) -> int:
     return int(tensor.untyped_storage()._cdata)
 
@@ -340,9 +374,12 @@ def _written(func: Any, given: Any) -> list[Any]:
 
 
 def _seen(tensor: Any, row: int) -> tuple[int, Any, bool]:
-    """How many numbers of its storage a tensor shows, what tells these from others, and whether they are whole rows."""
+    """How many bytes of its storage a tensor shows, what tells these from others, and whether they are whole rows.
+
+    Of the real part of complex numbers these are half of the bytes.
+    """
     sides = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride()) if size != 1 and stride]
-    number = 1
+    number = tensor.element_size()
     for size, _ in sides:
         number *= size
     offset = tensor.storage_offset()
@@ -352,6 +389,11 @@ def _seen(tensor: Any, row: int) -> tuple[int, Any, bool]:
 
 def _first(name: str, given: Any) -> Any:
     return given[_HEAVY.get(name, 0)]
+
+
+def _part(mask: Any) -> Any:
+    """What part of a mask is not 0, as a tensor."""
+    return mask.count_nonzero() / max(mask.numel(), 1)
 
 
 def _by_row(mask: Any) -> bool:

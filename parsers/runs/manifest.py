@@ -440,8 +440,9 @@ class InVain(Struct, frozen=True, gc=False):
     """The innermost line that all of the operators are called from, or its function's first."""
     function: str = ""
     why: str = ""
-    """`read` (a part is read), `masked` (the rest is masked or multiplied by 0), `alike` (so many of the rows differ)
-    or `dropped` (nobody reads it)."""
+    """`read` (a part is read), `masked` (the rest is hidden by a mask), `zeroed` (it is multiplied by the number 0),
+    `alike` (so many of the rows differ), `repeated` (so many of the numbers copied differ) or `dropped` (nobody reads
+    it)."""
     used: float = 1.0
     """The part that is used, from 0 to 1."""
     by: str | None = None

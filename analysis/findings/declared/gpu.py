@@ -302,10 +302,10 @@ F27 = Rule(
     (`in_vain` in run.json), where nothing is compiled: which part of each is read, by what slices, indices and
     diagonals show; which part is hidden by a mask, or multiplied by zeros of a smaller tensor; whether the rows that a
     product, a convolution or a norm is given are equal to others. Work by element hands on what of its own result is
-    used, and work by row whole rows. What a backward pass reads does not count, since the gradient of what is not used is zero. What
-    cannot be seen, such as a tensor that a kernel of the program's own is given, counts as used; so does the result of
-    what takes as long for a part (a sort, a recurrent network, a decomposition). The gain is that of the same work for
-    what is used, backward too, so it is an upper end.""",
+    used, and work by row whole rows. What a backward pass reads does not count, since the gradient of what is not used
+    is zero. What cannot be seen, such as a tensor that a kernel of the program's own is given, counts as used; so does
+    the result of what takes as long for a part (a sort, a recurrent network, a decomposition). The gain is that of the
+    same work for what is used, backward too, so it is an upper end.""",
 )
 
 F25 = Rule(

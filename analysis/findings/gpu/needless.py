@@ -178,7 +178,11 @@ _IN_VAIN = {
     "read": (
         "Compute only what is read: {used} of what {place}, yields is{by}",
         "Take the part first and compute then: the last position before the output layer, the rows of a batch that"
-        " count, a diagonal as sums of products, what a crop shows.",
+        " count, a diagonal as sums of products, what a crop shows, irfft where the real part is read.",
+    ),
+    "zeroed": (
+        "Leave out what {place}, computes: it is multiplied by 0{by}",
+        "Don't compute a term whose weight is 0.",
     ),
     "masked": (
         "Compute only what counts: all but {used} of what {place}, yields is masked{by}",
@@ -189,6 +193,11 @@ _IN_VAIN = {
         "Compute equal rows once: {used} of those that {place}, is given differ",
         "Compute before the rows are repeated or expanded, or each different one once (torch.unique with"
         " return_inverse), and index the result.",
+    ),
+    "repeated": (
+        "Copy once what is repeated: {used} of the numbers that {place}, copies differ",
+        "Copy what is repeated once, upload it so, and expand it where it is used: expand, unfold and broadcasting are"
+        " views.",
     ),
     "dropped": (
         "Leave out what {place}, computes: nobody reads its result",
