@@ -124,8 +124,9 @@ class Unchanged:
     def seen(self, func: Any, given: Any, result: Any) -> None:
         """Keeps what tells the results of an operator from others, unless it only looks at what is there."""
         try:
-            returns = func._schema.returns
+            led, returns = frames(), func._schema.returns
             if returns and all(each.alias_info is not None and not each.alias_info.is_write for each in returns):
+                self.uses.saw(func, given, result, -1 if led else None, led)  # inference mode copies in some of these
                 return
             if len(self._steps[-1]) >= MOST_OPERATORS or _is_capturing():
                 self.problem = "a CUDA graph is captured" if _is_capturing() else "too many operators"
@@ -133,7 +134,6 @@ class Unchanged:
             outputs = [
                 each for each in (result if isinstance(result, (tuple, list)) else (result,)) if _is_tensor(each)
             ]
-            led = frames()
             self.uses.saw(func, given, result, (len(self._steps[-1]) if outputs else -1) if led else None, led)
             if outputs:
                 self._steps[-1].append((led, func._schema.name, [_told(each) for each in outputs]))

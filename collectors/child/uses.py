@@ -35,7 +35,10 @@ _WHOLE_ROWS = frozenset(
     "aten::" + name for name in ("native_layer_norm", "_fused_rms_norm", "_softmax", "_log_softmax")
 )
 """Of these a part of a row takes the whole row."""
-_COPIES = frozenset(("aten::_to_copy", "aten::clone", "aten::copy_", "aten::native_dropout"))
+_COPIES = frozenset(
+    "aten::" + name
+    for name in ("_to_copy", "clone", "copy_", "native_dropout", "to", "contiguous", "reshape", "flatten")
+)
 """Work by element that torch does not call so."""
 _PICKS = frozenset(
     "aten::" + name for name in ("index", "index_select", "gather", "embedding", "take", "masked_select")
@@ -205,7 +208,7 @@ class Uses:
     def _masks(self, kind: str, given: Any, yields: int) -> dict[int, Any]:
         """By the operand that is masked: what of it stays, as a tensor, or None if it is multiplied by the number 0."""
         one, *more = given or (None,)
-        other = more[0] if more else None
+        other: Any = more[0] if more else None
         if kind == "mul" and not _is_plain(other):
             return {id(one): (None, True)} if other == 0 else {}
         if yields < LEAST_NUMBERS or not _is_plain(one) or not _is_plain(other):
@@ -353,7 +356,7 @@ def _tensors(value: Any) -> Iterator[Any]:
 
 def _is_plain(value: Any) -> bool:
     torch = sys.modules["torch"]
-    return isinstance(value, torch.Tensor) and value.layout is torch.strided and value.device.type != "meta"
+    return bool(isinstance(value, torch.Tensor)) and value.layout is torch.strided and value.device.type != "meta"
 
 
 def _bytes(tensor: Any) -> int:
