@@ -34,6 +34,7 @@ from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.manifest import (
     Compiled,
     CompiledPlace,
+    InVain,
     Measurement,
     Modes,
     OperatorCalls,
@@ -750,6 +751,35 @@ def test_what_has_the_same_result_in_each_step_is_told_by_its_operators(tmp_path
     other = replaced(whole, operators=(OperatorCalls("aten::mm", of=3, calls=(1,)), *whole.operators[1:]))
     said = RunManifest(measurement=Measurement(unchanged=(other,)))
     assert silent("S35", made.facts(tmp_path, said)), "the recorded steps have not as many"
+
+
+@pytest.mark.parametrize(
+    ("told", "title", "share"),
+    [
+        (InVain("metric.py", 7, "update", "read", 0.25, "metric.py:9"), "25.0 % of what update, metric.py:7", 0.75),
+        (InVain("metric.py", 7, "update", "masked", 0.25, "other.py:9"), "yields is masked, in other.py:9", 0.75),
+        (InVain("metric.py", 7, "update", "alike", 0.25), "Compute equal rows once: 25.0 % of those that update", 0.75),
+        (InVain("metric.py", 7, "update", "dropped", 0.0), "Leave out what update, metric.py:7, computes", 1.0),
+    ],
+    ids=lambda value: value.why if isinstance(value, InVain) else "",
+)
+def test_what_is_used_in_part_is_told_with_the_work_of_the_rest(
+    tmp_path: Path, told: InVain, title: str, share: float
+) -> None:
+    made, now = Made(), 0.0
+    for step in range(3):
+        now = step_of(made, [("aten::mm", [THIN, THIN[::-1]], []), ("aten::relu", [THICK], [])], now, step)
+
+    def said(told: InVain, of: int = 1) -> Facts:
+        told = replaced(told, operators=(OperatorCalls("aten::mm", of=of, calls=(0,)),))
+        return made.facts(tmp_path, RunManifest(measurement=Measurement(in_vain=(told,))))
+
+    found = finding("F27", said(told))
+    assert title in found.title
+    assert found.least_ns == 0
+    all_of_it = finding("F27", said(replaced(told, used=0.0))).impact_ns
+    assert found.impact_ns == pytest.approx(share * (all_of_it or 0.0), rel=0.05)
+    assert silent("F27", said(told, of=2)), "the recorded steps have not as many"
 
 
 def test_modules_whose_gradients_no_optimizer_holds_are_told_with_their_backward_pass(tmp_path: Path) -> None:

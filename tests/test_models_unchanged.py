@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="operators are compared inside torch")
 
-from tracetui.collectors.child import script, spare, unchanged  # noqa: E402
+from tracetui.collectors.child import script, spare, unchanged, uses  # noqa: E402
 
 WORDS = torch.randn(4, 8)
 FROZEN, LEARNED = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
@@ -120,6 +120,146 @@ def test_inference_mode_that_begins_and_ends_in_each_step_hides_nothing() -> Non
     assert [each["function"] for each in looked[0].found()] == ["encoded"]
     with torch.inference_mode():
         assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+
+
+def in_vain(step: Any, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], tuple[float, list[str], int | None]]:
+    """By why and function of what a step uses in part: how much, the operators, and the line that decides it."""
+    monkeypatch.setattr(uses, "LEAST_NUMBERS", 16)
+    looked = unchanged.Unchanged()
+    optimizer = torch.optim.SGD(LEARNED.parameters(), 0.1)
+    for _ in range(unchanged.STEPS):
+        step()
+        optimizer.step()
+        optimizer.zero_grad()
+        looked.step()
+    looked.end()
+    assert (looked.problem, looked.uses.problem) == (None, None)
+    first = step.__code__.co_firstlineno
+    return {
+        (each["why"], each["function"]): (
+            each["used"],
+            [of["name"].removeprefix("aten::") for of in each["operators"]],
+            int(each["by"].rpartition(":")[2]) - first if each["by"] else None,
+        )
+        for each in looked.in_vain()
+    }
+
+
+X = torch.randn(16, 8)
+
+
+def scores(x: Any) -> Any:
+    return (LEARNED(x) * 2).relu()
+
+
+def test_a_result_of_which_a_part_is_read_is_told_with_all_that_is_made_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def step() -> None:
+        scores(X.view(4, 4, 8))[:, -1].sum().backward()
+
+    assert in_vain(step, monkeypatch) == {("read", "scores"): (0.25, ["addmm", "mul", "relu"], 1)}
+
+
+def test_a_diagonal_and_a_row_of_an_index_are_parts_and_a_whole_row_is_needed_for_a_softmax(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def diagonal() -> None:
+        x = LEARNED(X[:8])
+        (x @ x.T).diagonal().sum().backward()
+
+    def row() -> None:
+        at = torch.tensor([3, 5])
+        scores(X).softmax(-1)[at].sum().backward()
+
+    def column() -> None:
+        scores(X).softmax(-1)[:, 0].sum().backward()
+
+    def last_of_a_recurrence() -> None:
+        torch.cumsum(scores(X), 0)[-1].sum().backward()
+
+    assert in_vain(diagonal, monkeypatch) == {("read", "diagonal"): (0.125, ["mm"], 2)}
+    assert in_vain(row, monkeypatch)["read", "row"] == (0.125, ["addmm", "mul", "relu", "_softmax"], 2)
+    assert in_vain(column, monkeypatch) == {}
+    assert in_vain(last_of_a_recurrence, monkeypatch) == {}
+
+
+def test_what_a_mask_or_a_weight_of_nought_hides_is_told_and_a_gate_that_learns_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = torch.zeros(8, requires_grad=True)
+    keep = torch.arange(16)[:, None] % 8 == 0
+
+    def masked() -> None:
+        (scores(X) * keep).sum().backward()
+
+    def zeroed() -> None:
+        (LEARNED(X).sum() + 0.0 * scores(X).sum()).backward()
+
+    def gated() -> None:
+        (scores(X) * gate).sum().backward()
+
+    assert in_vain(masked, monkeypatch)["masked", "scores"] == (0.125, ["addmm", "mul", "relu"], 1)
+    assert in_vain(zeroed, monkeypatch)["zeroed", "zeroed"][:2] == (0.0, ["addmm", "mul", "relu", "sum"])
+    assert in_vain(gated, monkeypatch) == {}
+
+
+def test_rows_that_are_equal_are_told_and_different_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def repeated() -> None:
+        scores(X[:4].repeat(4, 1)).sum().backward()
+
+    assert in_vain(repeated, monkeypatch) == {("alike", "scores"): (0.25, ["addmm"], None)}
+    assert in_vain(lambda: scores(X).sum().backward(), monkeypatch) == {}
+
+
+def test_numbers_that_are_copied_many_times_and_complex_ones_that_are_real_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    series = torch.randn(19)
+
+    def windows() -> None:
+        laid_out = series.unfold(0, 4, 1).contiguous()
+        scores(laid_out.mul(2).repeat(1, 2)).sum().backward()
+
+    def real() -> None:
+        torch.fft.ifft(torch.fft.fft(LEARNED(X))).real.sum().backward()
+
+    assert in_vain(windows, monkeypatch) == {("repeated", "windows"): (pytest.approx(19 / 64), ["clone", "mul"], 1)}
+    assert in_vain(real, monkeypatch)["read", "real"][:2] == (0.5, ["_fft_c2c"])
+
+
+def test_what_nobody_reads_is_told_unless_it_is_the_step_s_result_or_is_read_out_of_sight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unread() -> None:
+        scores(X)
+        LEARNED(X).sum().backward()
+
+    def printed() -> None:
+        with torch.no_grad():
+            scores(X).tolist()
+        LEARNED(X).sum().backward()
+
+    kept: list[Any] = []
+
+    def collected() -> None:
+        kept.append(scores(X))
+        LEARNED(X).sum().backward()
+
+    assert in_vain(unread, monkeypatch)["dropped", "scores"][:2] == (0.0, ["addmm", "mul", "relu"])
+    assert in_vain(printed, monkeypatch) == {}
+    assert in_vain(collected, monkeypatch) == {}
+
+
+def test_the_result_of_a_step_that_only_infers_is_not_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = torch.zeros(16)
+    monkeypatch.setattr(uses, "LEAST_NUMBERS", 16)
+    for step in (lambda: scores(X), lambda: counted.add_((scores(X) == 0).int().sum(1))):
+        with torch.inference_mode():
+            looked = unchanged.Unchanged()
+            for _ in range(unchanged.STEPS):
+                step()
+                looked.step()
+            looked.end()
+        assert looked.in_vain() == []
 
 
 def test_a_program_that_is_compiled_is_left_alone() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MEASURED = (
     "clean_step_ns", "clean_host_ns", "clean_gc_ns", "profiled_step_ns", "passes", "schedule", "step_of", "unchanged",
-    "unheld", "spare", "compiled",
+    "in_vain", "unheld", "spare", "compiled",
 )  # fmt: skip
 """What run.json takes over of what was measured, where there is any."""
 

@@ -160,6 +160,7 @@ class Recorder:
         self._turns: Turns | None = None
         self._looked: unchanged.Unchanged | None = None
         self._unchanged: list[dict[str, Any]] = []
+        self._in_vain: list[dict[str, Any]] = []
         self._unheld: dict[str, Any] | None = None
         self._spare: list[dict[str, Any]] = []
         self._calls = 0
@@ -439,7 +440,7 @@ class Recorder:
             looked.step()
             self._progress.say("comparing", unchanged.STEPS + number + 1, 2 * unchanged.STEPS)
         looked.end()
-        self._unchanged = looked.found()
+        self._unchanged, self._in_vain = looked.found(), looked.in_vain()
         self._keep()
 
     def gives_up_comparing(self, error: Exception) -> bool:
@@ -587,6 +588,7 @@ class Recorder:
             "profiled_step_ns": rich["step_ns"] if rich else [],
             "passes": self._passes,
             "unchanged": self._unchanged,
+            "in_vain": self._in_vain,
             "unheld": self._unheld,
             "spare": self._spare,
             "sampled": None if self._sampling is None else self._sampling.measured(),

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Tuple
 
 from .hand import replace
+from .uses import Uses
 
 STEPS = 3
 MOST_PLACES, MOST_OPERATORS = 16, 20_000
@@ -63,11 +64,15 @@ class Unchanged:
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 result = func(*args, **(kwargs or {}))
-                if threading.get_ident() == looker._thread and looker.problem is None:
-                    looker.seen(func, result)
+                if looker.problem is None:
+                    if threading.get_ident() == looker._thread:
+                        looker.seen(func, (args, kwargs), result)
+                    else:
+                        looker.uses.saw(func, (args, kwargs), result, None, ())
                 return result
 
         self.problem: str | None = None
+        self.uses = Uses()
         self._steps: list[list[tuple[tuple[Place, ...], str, list[Any]]]] = [[]]
         self._make = Mode
         self._mode: Any = Mode()
@@ -82,12 +87,14 @@ class Unchanged:
     def step(self) -> None:
         """A step has ended."""
         self._steps.append([])
+        self.uses.step()
 
     def end(self) -> None:
         """Looks no more."""
         import torch
 
         mode, self._mode = self._mode, None
+        self.uses.end()
         if mode is not None:
             mode.__exit__(None, None, None)
         if not torch.is_inference_mode_enabled():
@@ -114,11 +121,12 @@ class Unchanged:
                 mode.__enter__()
         return result
 
-    def seen(self, func: Any, result: Any) -> None:
+    def seen(self, func: Any, given: Any, result: Any) -> None:
         """Keeps what tells the results of an operator from others, unless it only looks at what is there."""
         try:
-            returns = func._schema.returns
+            led, returns = frames(), func._schema.returns
             if returns and all(each.alias_info is not None and not each.alias_info.is_write for each in returns):
+                self.uses.saw(func, given, result, -1 if led else None, led)  # inference mode copies in some of these
                 return
             if len(self._steps[-1]) >= MOST_OPERATORS or _is_capturing():
                 self.problem = "a CUDA graph is captured" if _is_capturing() else "too many operators"
@@ -126,8 +134,9 @@ class Unchanged:
             outputs = [
                 each for each in (result if isinstance(result, (tuple, list)) else (result,)) if _is_tensor(each)
             ]
+            self.uses.saw(func, given, result, (len(self._steps[-1]) if outputs else -1) if led else None, led)
             if outputs:
-                self._steps[-1].append((frames(), func._schema.name, [_told(each) for each in outputs]))
+                self._steps[-1].append((led, func._schema.name, [_told(each) for each in outputs]))
         except Exception as error:  # whatever happens, the program goes on
             self.problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
@@ -136,6 +145,45 @@ class Unchanged:
         with contextlib.suppress(Exception):  # whatever happens, the program goes on
             return self._found()
         return []
+
+    def in_vain(self) -> list[dict[str, Any]]:
+        """The places of what the first step computes and uses in part, those with most operators first."""
+        with contextlib.suppress(Exception):  # whatever happens, the program goes on
+            return self._in_vain()
+        return []
+
+    def _in_vain(self) -> list[dict[str, Any]]:
+        if self.problem is not None:
+            return []
+        groups: dict[Any, list[Any]] = {}
+        step = 0
+        for call, used, decider in self.uses.found():
+            if _MAKES_SPACE.search(call.name):
+                continue
+            step = call.step
+            by = call.alike if decider is None else decider.frames[-1:]
+            groups.setdefault((used.why, by), []).append((call, used, decider))
+        calls = [(led, name) for led, name, _ in self._steps[step]]
+        number, seen = _numbers_of_calls(calls)
+        told = []
+        for (why, _), found in groups.items():
+            one, *others = ([part[-1] for part in _parts(call.frames)] for call, _, _ in found)
+            common = [part for part in one if all(part in parts for parts in others)]
+            decider = found[0][2]
+            by = place_words(decider.frames[-1]) if decider is not None and decider.frames else None
+            place = place_words(common[-1] if common else found[0][0].frames[-1])
+            if why == "dropped" and by is not None:
+                place, by = by, None  # what is made for it alone may be made elsewhere
+            told.append(
+                {
+                    **{key: place[key] for key in ("file", "line", "function")},
+                    "why": why,
+                    "used": sum(used.share for _, used, _ in found) / len(found),
+                    "by": by and f"{by['file']}:{by['line']}",
+                    "operators": _ranges([call.place for call, _, _ in found], calls, number, seen),
+                }
+            )
+        return sorted(told, key=lambda each: -sum(len(of["calls"]) for of in each["operators"]))[:MOST_PLACES]
 
     def _found(self) -> list[dict[str, Any]]:
         steps = [[(frames, name, _numbers(told)) for frames, name, told in step] for step in self._steps[:STEPS]]
@@ -155,10 +203,7 @@ class Unchanged:
             outermost = next((part for part in _parts(frames) if part not in changing), None) if each else None
             if outermost:
                 places.setdefault(outermost, []).append(place)
-        number, seen = [], Counter()  # type: ignore[var-annotated]
-        for _, name in calls:
-            number.append(seen[name])
-            seen[name] += 1
+        number, seen = _numbers_of_calls(calls)
         named: dict[Place, list[int]] = {}  # what is called from several lines is one place
         for frames, at in places.items():
             if any(work[place] for place in at):
@@ -169,6 +214,16 @@ class Unchanged:
             for place, at in _again(steps, same).items()
         ]
         return sorted(told, key=lambda each: -sum(len(of["calls"]) for of in each["operators"]))[:MOST_PLACES]
+
+
+def _numbers_of_calls(calls: list[Any]) -> tuple[list[int], Counter[str]]:
+    """Of each call its number among those of its name, and how many of each name there are."""
+    number: list[int] = []
+    seen: Counter[str] = Counter()
+    for _, name in calls:
+        number.append(seen[name])
+        seen[name] += 1
+    return number, seen
 
 
 def _by_frames(step: Any) -> dict[tuple[Place, ...], Any]:

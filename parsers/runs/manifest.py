@@ -431,6 +431,25 @@ class Unchanged(Struct, frozen=True, gc=False):
     operators: tuple[OperatorCalls, ...] = ()
 
 
+class InVain(Struct, frozen=True, gc=False):
+    """What a step computes of which a part is used."""
+
+    file: str = ""
+    """In the folder that the program ran in, else without its folders."""
+    line: Whole = 0
+    """The innermost line that all of the operators are called from, or its function's first."""
+    function: str = ""
+    why: str = ""
+    """`read` (a part is read), `masked` (the rest is hidden by a mask), `zeroed` (it is multiplied by the number 0),
+    `alike` (so many of the rows differ), `repeated` (so many of the numbers copied differ) or `dropped` (nobody reads
+    it)."""
+    used: float = 1.0
+    """The part that is used, from 0 to 1."""
+    by: str | None = None
+    """File and line of what reads or masks it; null where nothing does."""
+    operators: tuple[OperatorCalls, ...] = ()
+
+
 class Unheld(Struct, frozen=True, gc=False):
     """What gets gradients and is in no optimizer."""
 
@@ -508,6 +527,8 @@ class Measurement(Struct, frozen=True, gc=False):
     """Each step under the profiler, by the clock of `clean_step_ns`; of two recordings the rich one."""
     unchanged: tuple[Unchanged, ...] = ()
     """The places of the program whose operators yield the same in each step."""
+    in_vain: tuple[InVain, ...] = ()
+    """What is used in part of what the operators of a step yield."""
     unheld: Unheld | None = None
     """Null where each parameter with a gradient is in an optimizer, or it is not known."""
     spare: tuple[Spare, ...] = ()

@@ -285,6 +285,29 @@ F26 = Rule(
     end.""",
 )
 
+F27 = Rule(
+    "F27",
+    "Computed, and used in part",
+    needs=("timeline", "operators"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"share_percent": chosen(5, "%", "what the step would be shorter without the rest")},
+    advice="Take the part that counts first, and compute then.",
+    source="the operators' results, followed to what reads them while the program ran",
+    compared="from {share_percent} of the step on, where half of a result or less is used",
+    several=True,
+    explanation="""
+    Operators yield more than the program uses: a part is read, the rest is masked, rows are equal, or nobody reads it.
+
+    `tracetui profile` follows the results of the program's own operators in three steps, after all recordings
+    (`in_vain` in run.json), where nothing is compiled: which part of each is read, by what slices, indices and
+    diagonals show; which part is hidden by a mask, or multiplied by zeros of a smaller tensor; whether the rows that a
+    product, a convolution or a norm is given are equal to others. Work by element hands on what of its own result is
+    used, and work by row whole rows. What a backward pass reads does not count, since the gradient of what is not used
+    is zero. What cannot be seen, such as a tensor that a kernel of the program's own is given, counts as used; so does
+    the result of what takes as long for a part (a sort, a recurrent network, a decomposition). The gain is that of the
+    same work for what is used, backward too, so it is an upper end.""",
+)
+
 F25 = Rule(
     "F25",
     "Indexing, resampling or sorting in one place",
@@ -295,7 +318,7 @@ F25 = Rule(
     source="PyTorch's documentation of these operators",
     compared="from {share_percent} of the step on",
     several=True,
-    part_of=("F21", "F22", "F23", "F24", "F26", "S30", "S34", "S35", "S37"),
+    part_of=("F21", "F22", "F23", "F24", "F26", "F27", "S30", "S34", "S35", "S37"),
     explanation="""
     One function of the program spends much of the step in operators that neither multiply nor are elementwise.
 

@@ -333,7 +333,7 @@ S34 = Rule(
     compared="from {share_percent} of the step on",
     several=True,
     general=True,
-    part_of=("S29", "S31", "S35"),
+    part_of=("F27", "S29", "S31", "S35"),
     explanation="""
     A training step spends long in a function of the program of which nothing is learned.
 

@@ -21,15 +21,15 @@ from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.gain import Gain
-from tracetui.analysis.findings.declared.gpu import F24, F25
+from tracetui.analysis.findings.declared.gpu import F24, F25, F27
 from tracetui.analysis.findings.declared.host import S34, S35, S37, S38
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
-from tracetui.analysis.findings.gpu.operator_calls import in_a_row, inputs_of
+from tracetui.analysis.findings.gpu.operator_calls import in_a_row, inputs_of, launched_by
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.nesting import nearest
-from tracetui.parsers.runs.manifest import Spare, Unchanged
+from tracetui.parsers.runs.manifest import InVain, Spare, Unchanged
 
 MOSTLY = 0.5
 """Of a place's operators, so many must be found in a step of the recording."""
@@ -145,6 +145,82 @@ def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
         )
 
 
+@looks_for(F27)
+def in_vain(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    told = () if facts.manifest is None else facts.manifest.measurement.in_vain
+    if not told or (facts.host_model is None and not facts.is_without_gpu):
+        return
+    known, host = _numbered_operators(facts), facts.trace.host
+    for each in told:
+        rows = _calls_of(known, each)
+        if not rows.size:
+            continue
+        bound = _spared(facts, np.isin(np.arange(host.height), rows), each.used)
+        if (bound.ceiling_percent or 0.0) < limits.share_percent:
+            continue
+        place, used = f"{each.function}, {each.file}:{each.line}", words.percent(100 * each.used)
+        by = f", in line {each.by.rpartition(':')[2]}" if each.by and each.by.startswith(f"{each.file}:") else ""
+        by = by or (f", in {each.by}" if each.by else "")
+        title, advice = _IN_VAIN.get(each.why, _IN_VAIN["read"])
+        yield bound.finding(
+            title.format(place=place, used=used, by=by),
+            (
+                Evidence("used", 100 * each.used, "%"),
+                Evidence("operators", sum(len(of.calls) for of in each.operators), "", Query("operators")),
+                *_gpu_work("their GPU work, as recorded", facts, bound),
+            ),
+            f"without the rest: {bound.why}",
+            advice=advice,
+        )
+
+
+_IN_VAIN = {
+    "read": (
+        "Compute only what is read: {used} of what {place}, yields is{by}",
+        "Take the part first and compute then: the last position before the output layer, the rows of a batch that"
+        " count, a diagonal as sums of products, what a crop shows, irfft where the real part is read.",
+    ),
+    "zeroed": (
+        "Leave out what {place}, computes: it is multiplied by 0{by}",
+        "Don't compute a term whose weight is 0.",
+    ),
+    "masked": (
+        "Compute only what counts: all but {used} of what {place}, yields is masked{by}",
+        "Index by the mask before, not after; group rows by what belongs together (expert, document, event), and"
+        " compute each group alone.",
+    ),
+    "alike": (
+        "Compute equal rows once: {used} of those that {place}, is given differ",
+        "Compute before the rows are repeated or expanded, or each different one once (torch.unique with"
+        " return_inverse), and index the result.",
+    ),
+    "repeated": (
+        "Copy once what is repeated: {used} of the numbers that {place}, copies differ",
+        "Copy what is repeated once, upload it so, and expand it where it is used: expand, unfold and broadcasting are"
+        " views.",
+    ),
+    "dropped": (
+        "Leave out what {place}, computes: nobody reads its result",
+        "Call it where its result is needed, or return before.",
+    ),
+}
+"""By why a result is in vain: the title, and what to do."""
+
+
+def _spared(facts: Facts, marked: Bools, used: float) -> Gain:
+    """The gain if these operators, and their gradients, did what is used of their work alone."""
+    host = facts.trace.host
+    if not used or facts.is_without_gpu:
+        marked |= np.append(nearest(parents_of(host), marked, np.arange(host.height)) >= 0, False)[
+            row_ids(host["forward"])
+        ]
+        bound = gain.of_host_rows(facts, marked)
+        bound = gain.limited(bound, (1 - used) * bound.ns, facts.page_step.ns, f"{words.percent(100 * used)} is left")
+    else:
+        bound = gain.of_kernels(facts, launched_by(facts, np.flatnonzero(marked)), factor=used)
+    return replace(bound, least_ns=0.0, sure_percent=0.0)
+
+
 def _numbered_operators(facts: Facts) -> pl.DataFrame:
     """Operators within the steps: row, lane, step, name, and the number of each among its lane's, step's and name's.
 
@@ -165,7 +241,7 @@ def _numbered_operators(facts: Facts) -> pl.DataFrame:
     return table.drop_nulls().with_columns(number=pl.int_range(pl.len()).over(same), of=pl.len().over(same))
 
 
-def _calls_of(known: pl.DataFrame, told: Unchanged) -> Ints:
+def _calls_of(known: pl.DataFrame, told: Unchanged | InVain) -> Ints:
     """The rows of these calls, in the steps of the thread that have as many of most of these operators."""
     asked = pl.DataFrame(
         [(of.name, of.of, number) for of in told.operators for number in of.calls],
