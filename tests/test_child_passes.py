@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
 from fake_torch import FakeTorch
 
 from tracetui.collectors import launch, profiler_commands
-from tracetui.collectors.child import machine_torch, main, script
+from tracetui.collectors.child import functions, machine_torch, main, script
 from tracetui.collectors.child.marks import Marks
 from tracetui.collectors.child.profilers import LIGHT_TRACE, TRACE, Refused
 from tracetui.collectors.child.progress import Progress
@@ -417,6 +417,92 @@ def test_without_steps_a_stretch_of_time_is_recorded_which_later_steps_replace(s
     assert [one["steps"] for one in made["measurement"]["passes"]] == [10, 3]
     assert made["skipped"] == ["CUPTI is attached in the clean steps: nothing ended a step for long before them"]
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+FUNCTION = """
+import time
+from types import FunctionType
+op = FunctionType(compile("None", "ops.py", "exec"), {{"__name__": "torch.ops"}})
+
+class World:
+    def force(self, *, n=2):
+        for _ in range(n): op()
+    def advance(self):
+        self.force(n=3), self.force()
+        time.sleep(0.001)
+        DONE.append("step")
+
+def drive(step):
+    for number in range({calls}):
+        step()
+
+def simulate():
+    world = World()
+    def step(): world.advance()
+    drive(step)
+
+simulate()
+"""
+
+
+@pytest.mark.parametrize("monitors", [False, True])
+def test_a_function_that_repeats_ends_steps_until_an_optimizer_does(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, monitors: bool
+) -> None:
+    if monitors and not hasattr(sys, "monitoring"):
+        pytest.skip("Python 3.12 is the first that has it")
+    if not monitors:
+        monkeypatch.delattr(sys, "monitoring", raising=False)
+    monkeypatch.setattr(script, "NO_STEP_S", 0.3)
+    fake, asked = FakeTorch(monkeypatch), spec(command=("python", "x.py"))
+    made = run_program(asked, fake, 400, tmp_path, monkeypatch, FUNCTION)
+    before = order(fake).index("<")
+    assert before > 40  # two looks of 20 ms before the first one at a function
+    assert order(fake)[before:].rstrip(".") == "<" + "." * 12 + ">[" + "." * 3 + "]"
+    assert (made["measurement"]["step_of"], made["skipped"]) == ("step (train.py:20)", [])
+    assert made["notes"] == ["steps are the calls of step (train.py:20), since nothing else ended one"]
+    assert len(made["measurement"]["clean_step_ns"]) == 10
+    assert min(made["measurement"]["clean_step_ns"]) >= 1_000_000
+    assert (sys.getprofile(), signal.getsignal(signal.SIGALRM)) == (None, signal.SIG_DFL)
+
+    made = run_program(asked, FakeTorch(monkeypatch), 300, tmp_path, monkeypatch, FUNCTION + PROGRAM)
+    assert made["measurement"]["step_of"] == "optimizer.step()"
+    assert [one["steps"] for one in made["measurement"]["passes"]] == [10, 3]
+    (line,) = made["skipped"]
+    assert line == "CUPTI is attached in the clean steps: calls of step (train.py:20) came before"
+
+
+LOOP = "begin()\nfor number in range(20):\n    "
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("def a(): op()\ndef b(): op(), op()\n" + LOOP + "for _ in range(4): a()\n    b(), op()\nfound()", "b"),
+        ("def a(): op()\n" + LOOP + "a(), a()\nfound()", None),
+        ("def a(): op()\ndef b(): [a() for _ in range(4)]\n" + LOOP + "b()\nfound()", "b"),
+        ("def a(): op()\ndef b():\n    for _ in range(4): a()\n    found()\nbegin()\nb()", "a"),
+        ("def a(): op()\ndef b():\n    a(), a(), a(), a()\n    found()\nbegin()\nb()", None),
+        ("def a(): op()\ndef b():\n    while True: yield a()\n" + LOOP + "next(b())\nfound()", "a"),
+        ("def a(): op()\n" + LOOP + "a(), op(), sleep(0.005)\nfound()", None),
+        ("def a(): sum(range(1000))\n" + LOOP + "a()\nfound()", None),
+    ],
+    ids=["in turn", "from two places", "outermost", "innermost", "no loop", "generator", "no function", "no torch"],
+)
+def test_the_function_that_repeats_is_the_outermost_that_does_most_of_the_work(program: str, name: str | None) -> None:
+    looks: list[functions.Calls] = []
+    names: list[str | None] = []
+
+    def found() -> None:
+        looks[0].end()
+        code = looks[0].found()
+        names.append(code and code.co_name)
+
+    named = {"begin": lambda: looks.append(functions.Calls()), "found": found}
+    op = FunctionType(compile("None", "ops.py", "exec"), {"__name__": "torch.ops"})
+    exec(compile(program, "program.py", "exec"), {**named, "op": op, "sleep": time.sleep})
+    assert names == [name]
+    assert sys.getprofile() is None
 
 
 # --- what is told of it

@@ -26,7 +26,9 @@ MOST_GRAPHS, MOST_BYTES, MOST_FRAMES, MOST_PLACES = 256, 4 << 20, 16, 32
 _OWN = f"/{__name__.partition('.')[0]}/"
 """In the files of this package, which the program did not write."""
 _COMMENT = re.compile(r"# (?:kernel path: |(?:\w+ )*Source Nodes: )|\s+# \[Provenance debug handles\] (?P<call>\S+)")
-_AT_WORK = re.compile(r"/torch/(?:_dynamo/convert_frame\.py:|_inductor/compile_fx\.py:\w*compile)")
+_AT_WORK = re.compile(
+    r"/torch/(?:_dynamo/convert_frame\.py:|_inductor/compile_fx\.py:\w*compile|_(?:dynamo|inductor)/.*:<module>$)"
+)
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -65,7 +67,7 @@ def kept(out: Path) -> dict[str, Any] | None:
 
 
 def is_under_way() -> bool:
-    """Whether any thread is inside of torch.compile's work, autotuning too, and not in what it made."""
+    """Whether any thread is inside of torch.compile's work, its import or autotuning too, and not in what it made."""
     found = False
     for top in sys._current_frames().values():
         frame: Any = top

@@ -185,7 +185,7 @@ class Watch:
                 watch._called(self)
             return result
 
-        _leave_uncompiled(watched)
+        leave_uncompiled(watched)
         return watched
 
     def _called(self, module: Any) -> None:
@@ -221,7 +221,7 @@ def after_each_call(module: Any, stepped: Callable[[], None]) -> None:
     module._compiled_call_impl = call
 
 
-def _leave_uncompiled(function: Any) -> None:
+def leave_uncompiled(function: Any) -> None:
     """Has torch.compile go past a function that stands between a compiled call and its module, as past torch's own.
 
     After a graph break it would compile the function itself, and again for each class of modules.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import compiled, machine_torch, ranks, unchanged
+from .functions import Calls, after_each_return, name_of
 from .graphs import MOST_CAPTURES, Captures, in_a_line
 from .marks import LEARNED_FROM, Marks, Pauses, Watch, after_each_call, synchronize
 from .outside import Outside, when_imported
@@ -31,17 +32,19 @@ if TYPE_CHECKING:
 
 MOST_OTHERS = 100
 """Calls of another optimizer, or replays of one CUDA graph, after which what ended the steps is taken to be over."""
-NO_STEP_S, LOOKS, STRETCH_S = 15.0, 3, 2.0
+NO_STEP_S, LOOKS, STRETCH_S = 15.0, 15, 2.0
 """Where nothing has ended a step for so long, in so many looks, so many seconds are recorded; steps still take their
 place when they come."""
+FIRST_LOOK, LOOKED = 3, 4
+"""From this look on it is looked for a function that repeats, anew after so many looks, then after twice as many."""
 
 
 def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: Callable[[], None]) -> None:
     """Runs ``script`` (its argv) as ``python`` would, with a profiler inside.
 
     With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step``, or without an optimizer
-    those of the program's outermost module (see `Recorder`). A program that has neither is recorded by time:
-    ``window`` is (delay, length) in seconds.
+    those of the program's outermost module, or of a function (see `Recorder`). A program that has none of them is
+    recorded by time: ``window`` is (delay, length) in seconds.
 
     Args:
         spec: what the parent asked for.
@@ -121,9 +124,11 @@ class Recorder:
     """Times and records the steps of somebody else's program, which does not know it.
 
     The calls of the first optimizer are the ends of steps, or those of the module that a program without one repeats,
-    or, once a step is part of a CUDA graph or only replays come, these. Where nothing ends a step, a stretch of time is
-    recorded. On a GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are
-    recorded lightly, and `steps` with everything. On the CPU, where no profiler stays loaded, `steps` are recorded
+    or, once a step is part of a CUDA graph or only replays come, these. Where nothing ends a step for long, the returns
+    of the function that repeats do, or a stretch of time is recorded.
+
+    On a GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are recorded
+    lightly, and `steps` with everything. On the CPU, where no profiler stays loaded, `steps` are recorded
     after the warm-up, so that short programs are too, and then `clean_steps` timed. What steps are left are sampled:
     how many a program has is not known, and recordings come first.
     """
@@ -145,6 +150,9 @@ class Recorder:
         """Of each CUDA graph, since the last step."""
         self._most_replays = 0
         self._has_captured = False
+        self._looked_at: Calls | None = None
+        self._function: str | None = None
+        """Whose returns end steps, until something else does."""
         self._stretched = False
         """Whether a stretch of time is recorded, since nothing ended a step."""
         self._by_hand = False
@@ -187,32 +195,61 @@ class Recorder:
             self._wait_for_a_step()
 
     def _wait_for_a_step(self) -> None:
-        """Has a stretch of time recorded where no step has ended by then; a program with alarms of its own has none.
+        """Has a function end steps where nothing else does, or a stretch of time recorded.
 
-        A program that compiles, does not use the GPU yet, or takes ever more of its memory, is getting ready.
+        A program that compiles, does not use the GPU yet, or takes ever more of its memory, is getting ready; one with
+        alarms of its own is left alone.
         """
         import torch
 
-        looks, reserved = 0, -1
+        looks, reserved, alike, until, length = 0, -1, 0, 0, LOOKED
 
         def is_due() -> bool:
-            nonlocal looks, reserved
+            nonlocal looks, reserved, alike, until, length
             if compiled.is_under_way():
+                self._look_no_more()
+                until = 0
                 return False
             looks, before, reserved = looks + 1, reserved, -1
             if self._device() == "cuda":
                 reserved = torch.cuda.memory_reserved()
             elif self._spec["device"] == "cpu" or not torch.cuda.is_available():
                 reserved = 0
-            self._stretched = looks >= LOOKS and before == reserved >= 0
+            alike = alike + 1 if before == reserved >= 0 else 0
+            self._stretched = looks >= LOOKS and alike >= LOOKS // 3
+            if self._looked_at is not None and self._function is None:
+                self._follow_function(self._looked_at.found())
+            if self._stretched or self._function is not None:
+                self._look_no_more()
+            elif alike and looks >= max(FIRST_LOOK, until):
+                self._look_no_more()
+                self._looked_at, until, length = Calls(), looks + length, 2 * length
             return self._stretched
 
         is_free = signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
         if is_free and threading.current_thread() is threading.main_thread():
             self._record_at(NO_STEP_S / LOOKS, STRETCH_S, is_due)
 
+    def _look_no_more(self) -> None:
+        looked, self._looked_at = self._looked_at, None
+        if looked is not None:
+            looked.end()
+
+    def _follow_function(self, code: Any) -> None:
+        """Has the returns of this function end steps until an optimizer, a module or a graph does."""
+        if code is not None and after_each_return(code, lambda: self._stepped() if self._function else None):
+            self._function = name_of(code)
+
+    def _give_way(self) -> None:
+        """Drops what was recorded of a function's calls, now that something better ends steps."""
+        if self._function is not None:
+            if self._device() == "cuda" and (self._light is not None or self._profiler is not None or self._passes):
+                self._refused.append(f"CUPTI is attached in the clean steps: calls of {self._function} came before")
+            self._begin_again(None)
+
     def _waits_no_more(self) -> None:
         """Takes the alarm back, if it is still the recorder's."""
+        self._look_no_more()
         if self._alarm is not None and signal.getsignal(signal.SIGALRM) is self._alarm:
             with contextlib.suppress(ValueError):  # of a thread other than the main one
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -230,6 +267,7 @@ class Recorder:
             self._optimizer, ends = weakref.ref(optimizer), optimizer
         if optimizer is ends:
             self._others.clear()
+            self._give_way()
             self._has_captured |= self._is_capturing()
             self._stepped()
 
@@ -262,8 +300,8 @@ class Recorder:
         return here > max(MOST_OTHERS, 2 * self._most_replays, LEARNED_FROM * self._calls) and not self.has_all
 
     def _begin_again(self, graph: Any) -> None:
-        """Drops what was recorded of steps from before the program replayed one as a graph."""
-        self._replayed = graph
+        """Drops what was recorded of steps from before the program replayed one as a graph, or had better ones."""
+        self._replayed, self._function = graph, None
         if self._watch is not None:
             self._watch.stop()
         if self._plan is not None:
@@ -289,6 +327,9 @@ class Recorder:
         self._done = self.has_all = self._stretched = False
 
     def _follow_module(self, module: Any) -> None:
+        if self._function is not None and self.has_all:  # what a program ends with does not replace what it did
+            return
+        self._give_way()
         self._repeated = type(getattr(module, "_orig_mod", module)).__name__  # of a compiled one its own name
         after_each_call(module, lambda: self._stepped() if self._replayed is None else None)
 
@@ -327,8 +368,7 @@ class Recorder:
             begun = is_due()
             if begun:
                 self._captures.end()
-                with self._unwatched():
-                    self._start()
+                self._start()
             signal.setitimer(signal.ITIMER_REAL, length if begun else delay)
 
         self._alarm = ring
@@ -476,7 +516,8 @@ class Recorder:
         raise SystemExit(0)
 
     def _record_lightly(self, device: str) -> Iterator[None]:
-        self._light, refused = started_light({**self._spec, "device": device})
+        with self._unwatched():
+            self._light, refused = started_light({**self._spec, "device": device})
         self._refused += refused
         if self._light is None:
             return
@@ -522,7 +563,8 @@ class Recorder:
             profile_memory=self._spec["with_memory"],
             with_stack=self._spec["with_stack"],
         )
-        self._profiler.start()
+        with self._unwatched():
+            self._profiler.start()
         self._profiler.add_metadata_json("tracetui", json.dumps(about(self._spec)))
         self._progress.say("profiling", 0, self._spec["steps"])
 
@@ -603,6 +645,8 @@ class Recorder:
             return "recording.step()"
         if self._replayed is not None:
             return "CUDAGraph.replay()"
+        if self._function is not None:
+            return self._function
         return "optimizer.step()" if self._repeated is None else f"{self._repeated}.forward()"
 
     def notes(self) -> list[str]:
@@ -612,6 +656,8 @@ class Recorder:
             told.append(f"nothing ended a step for {NO_STEP_S:g} s: {STRETCH_S:g} s were recorded, as --window does")
         elif self._replayed is not None:
             return ["steps are the replays of a CUDA graph, of which the program's steps are part", *told]
+        elif self._function is not None:
+            return [f"steps are the calls of {self._function}, since nothing else ended one", *told]
         if self._repeated is None or self._stretched:
             return told
         return [f"steps are the calls of {self._repeated}, since the program had no optimizer when it began", *told]
@@ -641,6 +687,7 @@ class Recorder:
             lines.append(self._sampling.cut_short)
         if lines:
             calls = "optimizer steps" if self._repeated is None else f"calls of {self._repeated}"
+            calls = calls if self._function is None else f"calls of {self._function}"
             calls = "steps" if self._by_hand or self._replayed is not None else calls
             lines[0] = f"the program ended early, after {self._calls} {calls}: {lines[0]}"
         return self._refused + lines

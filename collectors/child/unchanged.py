@@ -299,6 +299,11 @@ def _ranges(at: list[int], calls: Any, number: list[int], seen: Any) -> list[dic
     return [{"name": name, "of": seen[name], "calls": which} for name, which in found.items()]
 
 
+def is_programs(file: str) -> bool:
+    """Whether a function's file is the program's own: of no library, and not ours."""
+    return not file.startswith((*_LIBRARIES, "<")) and "-packages/" not in file
+
+
 def frames() -> tuple[Place, ...]:
     """The program's own functions that led here, the outermost first; none of what a backward pass does."""
     frame: Any = sys._getframe(2)
@@ -307,7 +312,7 @@ def frames() -> tuple[Place, ...]:
         code = frame.f_code
         if code.co_name in _BACKWARD and "/torch/autograd/" in code.co_filename:
             return ()
-        if not code.co_filename.startswith((*_LIBRARIES, "<")):
+        if is_programs(code.co_filename):
             found.append((code.co_filename, code.co_firstlineno, code.co_name, frame.f_lineno))
         frame = frame.f_back
     return tuple(reversed(found))

@@ -509,7 +509,8 @@ class Measurement(Struct, frozen=True, gc=False):
     """Profiled ones."""
     step_of: str | None = None
     """What ends a step of a program of the user's own: `optimizer.step()`, or the call of the module that a program
-    without an optimizer repeats, as `Net.forward()`; null for a known model."""
+    without an optimizer repeats, as `Net.forward()`, or of its function that does, as `Flow.step (eddies.py:62)`;
+    null for a known model."""
     repeats: Whole | None = None
     schedule: dict[str, Whole] = field(default_factory=dict)
     """Of torch.profiler: wait, warmup, active, repeat, skip_first."""
