@@ -41,6 +41,9 @@ RUNS: dict[str, Path] = {
             "two_passes",
             "gpt_clean",
             "gpt_train",
+            "causes/batches",
+            "causes/jetscore",
+            "causes/seqrec",
         )
     },
     **{f"planted/{path.parent.name}": path.parent for path in sorted((OUTSIDE / "planted").glob("*/run.json"))[::6]},
@@ -95,7 +98,8 @@ def test_the_step_is_the_headline_s_and_the_base_of_gains(name: str) -> None:
     for trace in traces(name):
         step, told = trace["overview"]["step"], trace["overview"]["waits_for"]
         clean = told["clean_us"] is not None
-        assert (step["of"] == "clean") == clean == step["by_replay"] == (step["recording_us"] is None)
+        assert (step["of"] == "clean") == clean == (step["recording_us"] is None)
+        assert step["by_replay"] == (clean and bool(step["gpu"]))
         assert step["us"] == (told["clean_us"] if clean else told["recorded_us"])
         assert trace["critical_path"] is None or (trace["critical_path"]["of"] == "clean") == clean
         assert not clean or format_us(step["us"]) in told["sentence"]

@@ -153,6 +153,7 @@ K12 = Rule(
     },
     advice="A hot spot is worth a kernel of its own; a flat profile wants fusion, fewer operations, or a larger batch.",
     source="nsys-ai (one kernel above half)",
+    part_of=("K2",),
     compared="more than {hot_percent} of the kernel time",
     explanation="""
     Says where Amdahl's law pays: one kernel with half of the kernel time, or none worth tuning alone.

@@ -96,10 +96,11 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
     )
     # of a fused kernel only the least that it moves is known, so how far it is below its roof is not
     points = points.filter(~pl.col("name").is_in(list(bounds(facts))) & ~pl.col("unknown").list.contains(ONCE))
-    alike: dict[Instead | str, list[tuple[dict[str, Any], float]]] = {}
+    alike: dict[tuple[Instead | str, bool], list[tuple[dict[str, Any], float]]] = {}
     for row, share in large(facts, points.to_dicts(), limits, sort=False):
-        alike.setdefault(instead(facts, row["name"]) or str(row["name"]), []).append((row, share))
-    for theirs, rows in alike.items():
+        moves = kernel_names.category(row["name"]) == "copy"  # which F11 may tell of
+        alike.setdefault((instead(facts, row["name"]) or str(row["name"]), moves), []).append((row, share))
+    for (theirs, _), rows in alike.items():
         act = theirs.act if isinstance(theirs, Instead) else "Speed up {}"
         if not act:
             continue
