@@ -89,7 +89,7 @@ class Sampled(Struct, frozen=True):
 
     def spent(self, ns: float) -> dict[str, float | int | None]:
         """The columns that say how long something took."""
-        share = ns / self.whole_ns if self.whole_ns else None
+        share = min(ns / self.whole_ns, 1.0) if self.whole_ns else None  # each stay is rounded
         return {
             "step_ns": None if share is None or self.clean_ns is None else share * self.clean_ns,
             "percent": None if share is None else 100 * share,
