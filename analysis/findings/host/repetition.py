@@ -320,9 +320,10 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
     inside = intervals.union(begun, begun + lasting)
     for work in host_lines.own_work(of, part):
         lines, known = work.lines, of.spent(work.ns)
-        percent, ns = (float(known[name] or 0.0) for name in ("percent", "step_ns"))
-        if percent < limits.share_percent or not ns:
+        percent, timed = float(known["percent"] or 0.0), known["step_ns"] is not None
+        if percent < limits.share_percent or not timed:
             return
+        ns = percent / 100 * facts.page_step.ns
         first = max(lines, key=lines.__getitem__)
         file, function = first.file.rpartition("/")[2], first.function.rpartition(".<locals>.")[2]
         named = _recorded(functions, first)
