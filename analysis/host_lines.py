@@ -5,6 +5,7 @@ A line is the innermost frame of the program's own code; what libraries do below
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -70,16 +71,25 @@ class Sampled(Struct, frozen=True):
 
     def stays(self, thread: int | None = None) -> Iterator[tuple[int, Path, int]]:
         """Thread, stack and time of what was seen; of one thread, or of all."""
+        return ((at, stack, ns) for _, at, stack, ns in self.seen() if thread in (None, at))
+
+    def seen(self) -> Iterator[tuple[int, int, Path, int]]:
+        """Step, thread, stack and time of what was seen."""
         stacks = [tuple(self.file.frames[at] for at in stack.frames) for stack in self.file.stacks]
         workers = self.workers
         for stay in self.file.stays:
             at, ns = (workers[0], round(stay.ns / len(workers))) if stay.thread in workers else (stay.thread, stay.ns)
-            if thread in (None, at):
-                yield at, stacks[stay.stack], ns
+            yield stay.step, at, stacks[stay.stack], ns
+
+    def scatter_percent(self, by_step: list[float]) -> float:
+        """How far the share of the steps may lie from that of what takes this time in each: 95 % of such samples."""
+        share, steps = sum(by_step) / self.whole_ns, len(by_step)
+        off = [ns - share * step for ns, step in zip(by_step, self.file.host_ns, strict=True)]
+        return 200 * math.sqrt(sum(each * each for each in off) * steps / max(steps - 1, 1)) / self.whole_ns
 
     def spent(self, ns: float) -> dict[str, float | int | None]:
         """The columns that say how long something took."""
-        share = ns / self.whole_ns if self.whole_ns else None
+        share = min(ns / self.whole_ns, 1.0) if self.whole_ns else None  # each stay is rounded
         return {
             "step_ns": None if share is None or self.clean_ns is None else share * self.clean_ns,
             "percent": None if share is None else 100 * share,
@@ -134,8 +144,22 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
     return pl.DataFrame(rows, schema=LINES).sort("other", "thread_at", "percent", descending=[False, False, True])
 
 
-def own_work(of: Sampled, part_of: Callable[[Frame, bool], float]) -> list[Counter[Frame]]:
-    """The time of the lines of each function of the program in the steps, beside the network; the most time first.
+class OwnWork(Struct, frozen=True):
+    """What a function of the program does itself in the sampled steps."""
+
+    lines: Counter[Frame]
+    """The time of each of its lines, ns."""
+    by_step: list[float]
+    """Its time in each step, ns."""
+
+    @property
+    def ns(self) -> int:
+        """All of it."""
+        return self.lines.total()
+
+
+def own_work(of: Sampled, part_of: Callable[[Frame, bool], float]) -> list[OwnWork]:
+    """The work of each function of the program in the steps, beside the network; the most time first.
 
     By the innermost function of the program's own on the thread that runs the steps; nothing of a backward pass or an
     optimizer, or of what a loader does or waits for below it.
@@ -144,17 +168,20 @@ def own_work(of: Sampled, part_of: Callable[[Frame, bool], float]) -> list[Count
         of: the samples.
         part_of: what part of a function's time counts, by one of its lines and whether it is under a module.
     """
-    lines: dict[tuple[str, str], Counter[Frame]] = {}
-    for thread, stack, ns in of.stays():
+    found: dict[tuple[str, str], OwnWork] = {}
+    for step, thread, stack, ns in of.seen():
         at = own_place(stack) if of.file.threads[thread].steps else None
         if at is None or any(_LOADER in frame.file for frame in stack[at:]):
             continue
-        network = next((found[1] for frame in reversed(stack) if (found := _NETWORK.search(frame.file))), None)
+        network = next((match[1] for frame in reversed(stack) if (match := _NETWORK.search(frame.file))), None)
         counts = network is None or (network == "nn" and is_own(stack[-1]))
         part = part_of(stack[at], network is not None) if counts else 0.0
         if part:
-            lines.setdefault((stack[at].file, stack[at].function), Counter())[stack[at]] += round(part * ns)
-    return sorted(lines.values(), key=lambda each: -each.total())
+            empty = OwnWork(Counter(), [0.0] * len(of.file.host_ns))
+            work = found.setdefault((stack[at].file, stack[at].function), empty)
+            work.lines[stack[at]] += round(part * ns)
+            work.by_step[step] += part * ns
+    return sorted(found.values(), key=lambda each: -each.ns)
 
 
 _LOADER = "/torch/utils/data/"

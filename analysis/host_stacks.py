@@ -46,7 +46,7 @@ def host_stacks(of: Sampled | None) -> pl.DataFrame:
                 rows.append(
                     {
                         **of.spent(chain.ns),
-                        "self_percent": 100 * (chain.ns - sum(each.ns for _, each in below)) / of.whole_ns,
+                        "self_percent": of.spent(chain.ns - sum(each.ns for _, each in below))["percent"],
                         "thread": told[thread],
                         "other": not of.file.threads[thread].steps,
                         "name": path[-1],

@@ -200,7 +200,7 @@ def multiplied(us: float, side: int = 4096) -> Kernel:
 def test_k2_far_below_the_roof(tmp_path: Path) -> None:
     least = 12 * 4096**2 / 4.8e12 * 1e6
     found = said(judged(run_of(chrome(tmp_path / "a.json", [multiplied(5 * least)])), "K2"))["K2"]
-    assert found.title == "Speed up elementwise: mul: at 20.0 % of its memory roof"
+    assert found.title == "Let torch.compile replace elementwise: mul: at 20.0 % of its memory roof"
     assert found.ceiling_percent == pytest.approx(80, abs=3)
     assert found.next_command.startswith("ncu --set full -k 'regex:^vectorized_elementwise_kernel$'")
     assert "(table)" in found.formula

@@ -14,7 +14,7 @@ from sample_runs import OUTSIDE, SAMPLES, SWEEP, recorded
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.number_format import format_us
-from tracetui.analysis.dependencies.costs import step_edges
+from tracetui.analysis.dependencies.costs import step_edges, that_count
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.gpu.activities import activities
@@ -41,11 +41,16 @@ RUNS: dict[str, Path] = {
             "two_passes",
             "gpt_clean",
             "gpt_train",
+            "causes/batches",
+            "causes/jetscore",
+            "causes/seqrec",
         )
     },
     **{f"planted/{path.parent.name}": path.parent for path in sorted((OUTSIDE / "planted").glob("*/run.json"))[::6]},
     **{f"ranks4/{path.name}": path for path in (OUTSIDE / "ranks4").glob("ddp_host")},
 }
+REPLAYED = [name for name in RUNS if not name.startswith(("ranks4", "causes/batches"))]
+"""Those of one rank that have GPU work."""
 GPU = ("kernel", "communication", "memcpy", "memset")
 KINDS = {"clean": "without the profiler", "light": "in the light recording", "recorded": "as recorded"}
 
@@ -95,7 +100,8 @@ def test_the_step_is_the_headline_s_and_the_base_of_gains(name: str) -> None:
     for trace in traces(name):
         step, told = trace["overview"]["step"], trace["overview"]["waits_for"]
         clean = told["clean_us"] is not None
-        assert (step["of"] == "clean") == clean == step["by_replay"] == (step["recording_us"] is None)
+        assert (step["of"] == "clean") == clean == (step["recording_us"] is None)
+        assert step["by_replay"] == (clean and bool(step["gpu"]))
         assert step["us"] == (told["clean_us"] if clean else told["recorded_us"])
         assert trace["critical_path"] is None or (trace["critical_path"]["of"] == "clean") == clean
         assert not clean or format_us(step["us"]) in told["sentence"]
@@ -144,22 +150,23 @@ def _plain_parts(sel: Selection, found: Model) -> list[dict[str, int]]:
     return parts
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if not name.startswith("ranks4")])
+@pytest.mark.parametrize("name", REPLAYED)
 def test_a_replay_at_recorded_costs_has_the_recorded_parts(name: str) -> None:
     """The form that the clean step is held to: without a change of costs the replay says what the recording says."""
     sel = Facts(open_path(RUNS[name])).sel.recorded
     found = model(sel)
     assert found is not None
-    replayed = overview(select(replayed_trace(found)))
-    assert replayed.per_step["duration_ns"].to_list() == found.ends[0].step_ns.tolist()
+    steps = overview(select(replayed_trace(found))).per_step
+    typical = steps.filter(pl.Series(that_count(found.graph, steps.height)))
+    assert typical["duration_ns"].to_list() == found.ends[0].step_ns.tolist()
     if found.unexplained:
         return
-    for part, step in zip(_plain_parts(sel, found), replayed.per_step.iter_rows(named=True), strict=True):
+    for part, step in zip(_plain_parts(sel, found), steps.iter_rows(named=True), strict=True):
         for category, ns in part.items():
             assert step[f"{category}_ns"] == pytest.approx(ns, abs=2 * UNEXPLAINED * step["duration_ns"]), category
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if not name.startswith("ranks4")])
+@pytest.mark.parametrize("name", REPLAYED)
 def test_the_replayed_steps_are_the_model_s(name: str) -> None:
     facts = Facts(open_path(RUNS[name]))
     found = facts.model
@@ -218,8 +225,11 @@ _STEP_TIME = re.compile(r"(^|(?<!per)_)step_us$|^(clean|recorded)_us$")
 _STEP_IN_WORDS = re.compile(r"^(without the profiler|(\w+ )?step(,? as recorded| without the profiler|$))")
 _NO_PART = {"replay_off_percent", "attained_percent", "memory_roof_percent", "compute_roof_percent"}
 """A replay may be longer than the step, and a kernel whose data is in a cache above the memory's roof."""
-_NOT_OF_STEPS = {("overview", "recorded_us")}
-"""The length of the recording."""
+_NOT_OF_STEPS = {
+    ("overview", "recorded_us"),
+    *((f"host_{of}", "step_us") for of in ("lines", "stacks", "lines_sampled")),
+}
+"""The length of the recording, what a line or call takes of a step, and the steps that were sampled, which say so."""
 
 
 def _numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any], float]]:

@@ -25,7 +25,16 @@ from tracetui.analysis.dependencies.critical_path import (
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import TOLERANCE, UNEXPLAINED, Model, Side, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
-from tracetui.analysis.gpu.step_kinds import UNEVEN, StepKinds, outlier, page_kinds, typical_lengths, typical_ns
+from tracetui.analysis.gpu.step_kinds import (
+    UNEVEN,
+    StepKinds,
+    are_mixed,
+    grouped,
+    outlier,
+    page_kinds,
+    typical_lengths,
+    typical_ns,
+)
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import Trace
@@ -99,7 +108,8 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     elif found.clean_ns is not None and kinds is not None and kinds.typical.phase and len(kinds.kinds) > 1:
         alike, steps = len(typical_lengths(sel.clean_step_ns)), len(sel.clean_step_ns)
         of = "clean step" if alike == steps else f"of {alike} of {steps} clean steps"
-        span = f"the median {of}"  # which kinds these are of is not known
+        # which kinds these are of is not known
+        span = f"the mean of {steps} clean steps" if are_mixed(sel.clean_step_ns) else f"the median {of}"
     path = critical_path(sel, named)
     kind, untold = _kind(found, path)
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
@@ -216,7 +226,7 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
     free_host = format_ns(min(found.host_free_ns, found.step_ns))
     free_gpu = high if low == high else f"{low} to {high}"
     lengths = typical_lengths(found.clean_step_ns) if found.clean_step_ns else recorded_steps(found.graph)
-    uneven = rare or _uneven(lengths)
+    uneven = rare or (_mixed(found.clean_step_ns) if are_mixed(found.clean_step_ns) else _uneven(lengths))
     where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "as recorded"
     step = f"{span} takes {format_ns(found.step_ns)}{'' if found.clean_step_ns else f' {where}'}"
     step += f" ({uneven})" if uneven else ""
@@ -316,6 +326,12 @@ def _uneven(steps: Sequence[int] | Ints) -> str:
         return ""
     mean = fmean(steps)
     return f"the mean of {len(steps)} is {format_ns(mean)}" if mean > UNEVEN * median(steps) else ""
+
+
+def _mixed(steps: Sequence[int]) -> str:
+    """How many steps of each kind there are, of which none is typical."""
+    kinds = [np.array(steps)[kind] for kind in grouped(steps)]
+    return f"the mean: {', '.join(f'{kind.size} of {len(steps)} take {format_ns(kind.mean())}' for kind in kinds)}"
 
 
 def _host(found: Model) -> str:

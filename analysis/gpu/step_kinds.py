@@ -113,8 +113,13 @@ def typical_lengths(lengths: Sequence[int]) -> list[int]:
 
 
 def typical_ns(lengths: Sequence[int]) -> float:
-    """The median step of the largest kind; not of no step."""
-    return float(median(typical_lengths(lengths)))
+    """The median step of the kind that most of them are; of several kinds, none of which most are, the mean step."""
+    return fmean(lengths) if are_mixed(lengths) else float(median(typical_lengths(lengths)))
+
+
+def are_mixed(lengths: Sequence[int]) -> bool:
+    """Whether no kind has most of these steps, so that no length is typical of them."""
+    return bool(lengths) and 2 * len(typical_lengths(lengths)) <= len(lengths)
 
 
 class Kind(Struct, frozen=True):

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from tracetui.analysis.attribution.launch_calls import replayed_words
 from tracetui.analysis.base.json_values import Json, filled, known, us
-from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds, served_rows
+from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds, served_rows, typical_ns
 from tracetui.analysis.report.model import (
     Averages,
     Bandwidth,
@@ -162,7 +162,7 @@ def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> Ho
         steps=len(file.host_ns),
         in_steps=None if file.rate_hz is None else round(file.rate_hz * sum(file.host_ns) / 1e9),
         step_us=us(median(file.step_ns)) if file.step_ns else None,
-        clean_step_us=us(median(trace.clean_step_ns)) if trace.clean_step_ns else None,
+        clean_step_us=us(typical_ns(trace.clean_step_ns)) if trace.clean_step_ns else None,
         problem=problem,
     )
 

@@ -182,7 +182,9 @@ def brief(
     if len(title) > most:
         title = [*title[: most - 1], " ".join(title[most - 1 :])]
     if row.doubted_by and row.impact_us:
-        known = f"May not hold ({', '.join(row.doubted_by)})"
+        # without a step that was timed alone, what spares the host gains where the step waits for it
+        if_so = "Only if the CPU is the limit" if row.doubted_by == ["V26"] else "May not hold"
+        known = f"{if_so} ({', '.join(row.doubted_by)})"
         if len(title) + len(rest) > lines:
             at = place(row, width - len(known) - 2, ascii=ascii)
             rest = [f"{known}; {uncapitalized(at)}" if at else known, rest[-2]]

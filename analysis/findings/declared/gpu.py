@@ -281,8 +281,9 @@ F26 = Rule(
     sums, conversions and views may come, by the shapes of the operators that the same thread calls; a softmax, a mask
     or a product by element ends the search. Counted is the work that reads or writes it, backward too, and of the
     products what the other order spares; where another matrix is added to it, the gradient of its size, which that
-    matrix does not need if it is not trained. What the small products take is not counted, so the gain is an upper
-    end.""",
+    matrix does not need if it is not trained. A product of factors that is multiplied with itself, and then with a
+    factor, is told to be of the other side, as far as its multiplications are fewer. What the small products take is
+    not counted, so the gain is an upper end.""",
 )
 
 F27 = Rule(
@@ -325,8 +326,10 @@ F25 = Rule(
     Counted are indexing (index, gather, scatter, masks), resampling (upsample, grid_sample) and sorting (sort, topk,
     unique, cumsum), with the work of their gradients, by the function of the program that calls them. Such work can
     often be less, as it commutes with what is linear, or is of more rows than are needed; how much is not known, so the
-    gain is an upper end. A boolean mask as an index is told by its search (nonzero). A sort counts where a slice of its
-    result follows: topk yields that. One that is read whole is needed.""",
+    gain is an upper end. What these operators call counts with them, and where a 1 × 1 convolution to fewer channels
+    reads what is resampled, all on the way to it, by the part that is spared if it comes first. A boolean mask as an
+    index is told by its search (nonzero). A sort counts where a slice of its result follows: topk yields that. One that
+    is read whole is needed.""",
 )
 
 F23 = Rule(

@@ -45,7 +45,9 @@ K2 = Rule(
     Compares a kernel's time with the least that its operator's FLOPs and bytes need on this GPU.
 
     ``t_min = max(FLOPs / peak, bytes / bandwidth)`` from the operator's shapes, with the peaks that `tracetui report
-    --section roofline` lists; the attained share is t_min / time. K1 judges kernels that Nsight Compute measured.""",
+    --section roofline` lists; the attained share is t_min / time. K1 judges kernels that Nsight Compute measured. Who
+    wrote a kernel decides what helps: shapes and types choose a library's products, sdpa_kernel chooses attention,
+    torch.compile replaces PyTorch's own. Kernels with the same remedy are one finding.""",
 )
 
 K3 = Rule(
@@ -69,7 +71,8 @@ K3 = Rule(
     matters only if latency is the bottleneck. The rule therefore leaves out kernels that counters or the roofline show
     near a roof, and products that hold tiles in registers by design: on tensor cores always, since asynchronous copies
     bring their operands, and others unless they are far below their roof. A grid of less than one wave can't fill the
-    SMs whatever the block allows: K4 judges those. The time falls at most in proportion as the warps rise.""",
+    SMs whatever the block allows: K4 judges those. Kernels of libraries, PyTorch and compilers are left out: nobody who
+    calls them chooses their blocks. The time falls at most in proportion as the warps rise.""",
 )
 
 K4 = Rule(
@@ -153,6 +156,7 @@ K12 = Rule(
     },
     advice="A hot spot is worth a kernel of its own; a flat profile wants fusion, fewer operations, or a larger batch.",
     source="nsys-ai (one kernel above half)",
+    part_of=("K2",),
     compared="more than {hot_percent} of the kernel time",
     explanation="""
     Says where Amdahl's law pays: one kernel with half of the kernel time, or none worth tuning alone.

@@ -121,8 +121,9 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         for name in ("softmax", "elementwise", "norm", "copy")
     ]
     by_compiler = Part(facts, fused)
+    by = "" if much or program.is_compiled(facts) else facts.program.say(pytorch=" with torch.compile", other="")
     return bound.finding(
-        f"Fuse {kinds}: {words.percent(share)} of {kernel_kinds.base(facts)}",
+        f"Fuse {kinds}{by}: {words.percent(share)} of {kernel_kinds.base(facts)}",
         (
             *(
                 part.spent(name, Query("kernels", name))

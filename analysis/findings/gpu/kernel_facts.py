@@ -8,11 +8,12 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tracetui.analysis.findings.core import gain, words
+from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Evidence, Query
 from tracetui.analysis.findings.core.gain import Gain
@@ -21,7 +22,7 @@ from tracetui.analysis.gpu.occupancy import Occupancy, SmLimits, occupancy, wave
 from tracetui.analysis.roofline.peaks import known_device, sm_limits
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
-from tracetui.parsers.names.kernel_makers import FUSED_BY_COMPILER
+from tracetui.parsers.names.kernel_makers import BATCH_NORM_OF_NCHW, FUSED_BY_COMPILER, INDUCTOR, LIBRARY, TORCH, XLA
 
 MOST = 3
 """How many kernels a rule names at most."""
@@ -72,6 +73,17 @@ def stake(facts: Facts, names: list[str], remaining: float) -> Gain:
         return gain.unclaimed(f"{what} of it; only a time line tells what the step gains")
     bound = gain.of_kernels(facts, mine["row"].cast(pl.Int64).to_numpy(), factor=remaining)
     return replace(bound, least_ns=0.0, says_sure=False)
+
+
+def stakes(facts: Facts, remaining: dict[str, float]) -> Gain:
+    """The same of kernels that would take each its part of their time; the first is what the gain is told of."""
+    (first, part), *rest = remaining.items()
+    if not rest or not facts.trace.has_timeline:
+        return stake(facts, [first], part)
+    names = facts.launches.select("row", name=pl.col("name").cast(pl.String))
+    rows = {name: names.filter(pl.col("name") == name)["row"].cast(pl.Int64).to_numpy() for name in remaining}
+    bound = gain.of_kernels(facts, rows[first], factor=part, others=[(rows[name], left) for name, left in rest])
+    return replace(bound, least_ns=0.0, says_sure=False, work=np.concatenate(list(rows.values())))
 
 
 def stake_if(counts: bool, facts: Facts, name: str, remaining: float, bottleneck: str) -> Gain:
@@ -177,6 +189,47 @@ def bounds(facts: Facts) -> dict[str, str]:
 def short(name: str) -> str:
     """A kernel's name as findings print it."""
     return kernel_names.short_name(name)
+
+
+class Instead(Struct, frozen=True):
+    """What the user of a kernel that somebody else wrote can do about it."""
+
+    act: str
+    """With ``{}`` for the kernel's name; without one nothing is known to help, and no gain is promised."""
+    advice: str
+
+
+def instead(facts: Facts, name: str) -> Instead | None:
+    """What to do about a kernel of a library, of PyTorch or of a compiler; None of the program's own."""
+    kind = kernel_names.category(name)
+    if not (kind == "attention" or any(maker.search(name) for maker in (LIBRARY, TORCH, XLA))):
+        return None
+    if INDUCTOR.search(name):
+        return Instead("Tune {}", 'torch.compile(mode="max-autotune") tries other tilings of it.')
+    if kind == "attention":
+        how = facts.program.say(
+            pytorch="torch.nn.attention.sdpa_kernel chooses another backend (flash, cuDNN, memory-efficient).",
+            jax="jax.nn.dot_product_attention(implementation=…) chooses another kernel.",
+            other="Another library's fused attention may be faster.",
+        )
+        return Instead("Try another attention than {}", f"{how} Head sizes of 64 and 128 are the fast ones.")
+    if kernel_names.is_product(name):
+        for_convolutions = facts.program.say(
+            pytorch=" Of convolutions also torch.backends.cudnn.benchmark = True and channels_last.", other=""
+        )
+        return Instead(
+            "Give {} other shapes",
+            "A library chooses the kernel by shapes, types and layout: sizes that are multiples of 8, a larger batch, a"
+            " lower precision." + (for_convolutions if kind == "conv" else ""),
+        )
+    if kind in STREAMING and facts.program.framework == "pytorch" and TORCH.search(name):
+        if program.is_compiled(facts):
+            how = "It is not in what torch.compile compiled: look for graph breaks."
+        else:
+            how = "torch.compile writes a kernel of its own for these shapes, fused with its neighbours."
+        layout = " Batch norms are faster in channels_last." if BATCH_NORM_OF_NCHW.search(name) else ""
+        return Instead("Let torch.compile replace {}", how + layout)
+    return Instead("", "It is a library's: only another algorithm, shape or type in what calls it changes it.")
 
 
 def ncu_command(name: str) -> str:

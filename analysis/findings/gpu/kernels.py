@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,9 +20,11 @@ from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.kernel_facts import (
     MOST,
     STREAMING,
+    Instead,
     Shape,
     attained,
     bounds,
+    instead,
     large,
     limiter_text,
     limits_of_sm,
@@ -31,6 +34,7 @@ from tracetui.analysis.findings.gpu.kernel_facts import (
     share_of,
     short,
     stake,
+    stakes,
 )
 from tracetui.analysis.gpu.occupancy import tail_loss
 from tracetui.analysis.roofline.shapes import ONCE
@@ -92,25 +96,44 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
     )
     # of a fused kernel only the least that it moves is known, so how far it is below its roof is not
     points = points.filter(~pl.col("name").is_in(list(bounds(facts))) & ~pl.col("unknown").list.contains(ONCE))
+    alike: dict[tuple[Instead | str, bool], list[tuple[dict[str, Any], float]]] = {}
     for row, share in large(facts, points.to_dicts(), limits, sort=False):
-        found = stake(facts, [row["name"]], row["attained_percent"] / 100)
+        moves = kernel_names.category(row["name"]) == "copy"  # which F11 may tell of
+        alike.setdefault((instead(facts, row["name"]) or str(row["name"]), moves), []).append((row, share))
+    for (theirs, _), rows in alike.items():
+        act = theirs.act if isinstance(theirs, Instead) else "Speed up {}"
+        if not act:
+            continue
+        (row, share), *others = rows
+        found = stakes(facts, {each["name"]: each["attained_percent"] / 100 for each, _ in rows})
         mean, least = row["total_ns"] / row["launches"], row["total_ns"] - row["gap_ns"]
         peak = peaks.compute.get(row["precision"] or "")
         roof = f"{words.number(peaks.bandwidth.value / 1e9)} GB/s ({peaks.bandwidth.source})"
         if row["roof"] == "compute" and peak is not None:
             roof = f"{words.number(peak.value / 1e12)} TFLOP/s ({peak.source})"
         proof = Query("counters:roofline", row=row["name"])
+        called = short(row["name"]) + (f" and {words.count(len(others))} more" if others else "")
         yield found.finding(
-            f"Speed up {short(row['name'])}: at {words.percent(row['attained_percent'])} of its {row['roof']} roof",
+            f"{act.format(called)}: at {words.percent(row['attained_percent'])} of its {row['roof']} roof",
             (
                 Evidence("time at the roof, of its time", row["attained_percent"], "%", proof),
                 Evidence("mean duration", mean, "ns", Query("kernels", row=row["name"])),
                 Evidence("FLOPs per call", row["flops"], "FLOP"),
                 Evidence("bytes per call, each once", row["bytes"], "byte"),
                 share_of(row["name"], share),
+                *(
+                    Evidence(
+                        f"{short(each['name'])}, time at its roof",
+                        each["attained_percent"],
+                        "%",
+                        Query("counters:roofline", row=each["name"]),
+                    )
+                    for each, _ in others
+                ),
             ),
             f"at {roof} a call takes {words.ns(least / row['launches'])} of {words.ns(mean)} ="
             f" {words.percent(row['attained_percent'])}; {found.why}",
+            advice=theirs.advice if isinstance(theirs, Instead) else "",
             next_command=ncu_command(row["name"]),
         )
 
@@ -136,7 +159,7 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
         is_tiled = kernel_names.is_product(name) and (
             at_roof is None or at_roof[0] >= limits.attained_percent or kernel_names.uses_tensor_cores(name)
         )
-        small = most.waves is not None and most.waves < 1
+        small = (most.waves is not None and most.waves < 1) or instead(facts, name) is not None
         if share < limits.share_percent or held >= limits.occupancy_percent or not is_slow or is_tiled or small:
             continue
         remaining = max(held / 100, at_roof[0] / 100 if at_roof else 0.0)
@@ -301,12 +324,15 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
         # without a roof nothing is known of a gain, but that it is small
         known = not healthy and (at_roof is not None or found.severity == "info")
+        theirs = instead(facts, first["name"])
+        known &= theirs is None or bool(theirs.act)
+        act = "Speed up {}" if theirs is None else theirs.act
         attains = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ", its roof is not known"
         proof = Query("kernels", row=first["name"])
         return replace(found, claimed=found.claimed and known).finding(
             f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{attains}"
             if not known
-            else f"Speed up {short(first['name'])}: {words.percent(hot)} of the kernel time{attains}",
+            else f"{act.format(short(first['name']))}: {words.percent(hot)} of the kernel time{attains}",
             (
                 Evidence("share of the kernel time", hot, "%", proof),
                 Evidence("calls", first["calls"], "", proof),
@@ -314,7 +340,7 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             ),
             f"{words.part_of(first['total_ns'], whole, hot)};"
             f" {'at its roof' if at_roof else 'without it'}: {found.why}",
-            advice=kernel_kinds.layout(first["name"]) + _hot_advice(facts, healthy=healthy),
+            advice=kernel_kinds.layout(first["name"]) + _hot_advice(facts, theirs, healthy=healthy),
         )
     top = float(table["total_ns"].head(10).sum())
     share = 100 * top / whole
@@ -330,12 +356,14 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
-def _hot_advice(facts: Facts, *, healthy: bool) -> str:
+def _hot_advice(facts: Facts, theirs: Instead | None, *, healthy: bool) -> str:
     """What to do about a hot spot; where the host is the limit, nothing yet, as K14 says."""
     if facts.trace.has_timeline and facts.model is not None and facts.model.waits_for == "host":
         return "Leave it until the GPU is what the step waits for: a faster kernel only makes its pauses longer."
     if healthy:
         return "Code gains little more here: fewer operations, a lower precision or a smaller model."
+    if theirs is not None:
+        return theirs.advice
     return "Work on this kernel alone: its roofline and counters say how far it is from the GPU's limit."
 
 

@@ -371,6 +371,8 @@ MOVED = (
      "Take the largest alone: torch.topk yields what is used of it."),
 )  # fmt: skip
 """Operators that neither multiply nor fuse, what their work is called, and how there may be less of it."""
+RESAMPLING = 1
+CONVOLUTIONS = re.compile(r"^aten::(?:conv\d?d?|convolution)$")
 MASKED = (
     "A boolean mask as an index is searched (nonzero), gathered by, and sorted again for its gradient, while the host"
     " waits for its size: masked_fill, torch.where or a weight keep the shape."
@@ -383,12 +385,17 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
     launched = facts.launches.filter(pl.col("operator").is_not_null()).select(
         "row", "operator", "duration", kernel="name"
     )
-    operators = host["name"].gather(launched["operator"]).cast(pl.String)
-    kinds = {name: kind for name in operators.unique() for kind, (of, *_) in enumerate(MOVED) if of.match(name)}
-    launched = launched.with_columns(name=operators, kind=operators.replace_strict(kinds, default=None)).drop_nulls()
+    kind_of = {
+        str(name): kind for name in host["name"].unique() for kind, (of, *_) in enumerate(MOVED) if of.match(name)
+    }
+    moves = names.matching(host["name"], kind_of.__contains__)
+    moving = nearest(parents_of(host), moves, row_ids(launched["operator"]))
+    launched = launched.with_columns(moving=moving).filter(pl.col("moving") >= 0)
+    launched = launched.with_columns(name=host["name"].gather(launched["moving"]).cast(pl.String))
+    launched = launched.with_columns(kind=pl.col("name").replace_strict(kind_of, return_dtype=pl.Int64))
     in_order = launched["name"].str.contains("sort$")
     launched = launched.filter(
-        ~in_order | launched["operator"].is_in(_sliced(facts, launched["operator"].filter(in_order)))
+        ~in_order | launched["moving"].is_in(_sliced(facts, launched["moving"].filter(in_order)))
     )
     if not launched.height:
         return
@@ -396,7 +403,9 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
     holds = np.where(at.frame >= 0, at.frame, at.module)
     launched = launched.with_columns(place=host["name"].gather(np.maximum(holds, 0)).cast(pl.String)).filter(holds >= 0)
     for (place,), rows in launched.group_by("place", maintain_order=True):
-        bound = gain.of_kernels(facts, rows["row"].to_numpy(), fewer_launches=True)
+        resampled = rows["moving"].filter(rows["kind"] == RESAMPLING)
+        smaller = _smaller_before(facts, resampled.unique().sort().to_numpy())
+        bound = gain.of_kernels(facts, rows["row"].to_numpy(), fewer_launches=True, others=smaller)
         bound = replace(bound, least_ns=0.0, sure_percent=0.0)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
@@ -420,7 +429,31 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
 
 
 NEXT = 16
-"""Of the operators after a sort, so many are looked at for what reads its result."""
+"""Of the operators after one, so many are looked at for what reads its result."""
+
+
+def _smaller_before(facts: Facts, calls: Ints) -> list[tuple[Ints, float]]:
+    """Work on what these operators enlarge that would be of so much less before them, and the part that is left of it.
+
+    A convolution to fewer channels that looks at single positions commutes with resampling, which is what is advised;
+    conversions and copies of the large tensor on the way to it, and the gradients of all, then are small too.
+    """
+    host, found = facts.trace.host, dict[float, list[int]]()
+    for call, (_, after) in zip(calls.tolist(), in_a_row(facts, calls, NEXT), strict=True):
+        given, between = next(iter(inputs_of(host["input_shapes"][call])), []), list[int]()
+        for row in after.tolist():
+            shapes = inputs_of(host["input_shapes"][row])
+            result = next((shape for shape in shapes if shape[:2] == given[:2] and len(shape) == len(given)), given)
+            if result == given:
+                continue
+            between.append(row)
+            if CONVOLUTIONS.match(host["name"][row]):
+                weight = shapes[1] if len(shapes) > 1 else []
+                left = prod(given) / max(prod(result), 1)
+                if shapes[0] == result and prod(weight[2:]) == 1 and weight[0] < weight[1] and left < 1:
+                    found.setdefault(left, []).extend(between)
+                break
+    return [(launched_by(facts, np.array(rows, np.int64)), left) for left, rows in sorted(found.items())]
 
 
 def _sliced(facts: Facts, sorts: pl.Series) -> list[int]:

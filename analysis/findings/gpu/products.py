@@ -54,7 +54,7 @@ class Made(Struct, frozen=True):
     """A large matrix, and the product that it is made for."""
 
     how: str
-    """``factors``, ``one-hot`` or ``Jacobian``."""
+    """``factors``, ``powers`` (of the product of two factors), ``one-hot`` or ``Jacobian``."""
     shape: tuple[int, ...]
     """Of the matrix: rows and columns, of a batch of them its number before."""
     inner: int
@@ -69,6 +69,8 @@ class Made(Struct, frozen=True):
     """The row of the operator that makes it."""
     between: tuple[int, ...]
     """The rows of operators that read or write the whole of it."""
+    powers: tuple[int, ...] = ()
+    """The rows of products of the matrix with itself."""
 
 
 @looks_for(F26)
@@ -112,6 +114,12 @@ def _told(how: str, size: str, inner: int, *, added: bool) -> tuple[str, str]:
             "A product with one-hot rows picks rows of the other matrix: F.embedding(index, weight), or indexing."
             " One of two such matrices counts pairs: torch.bincount(a * n + b).",
         )
+    if how == "powers":
+        return (
+            f"Transpose first: powers of {size}, from factors of {words.count(inner)},",
+            "(X·Xᵀ)·X = X·(Xᵀ·X), and so for all powers: of a tall X let the small product be squared, as Newton-Schulz"
+            " iterations (Muon) do with X.mT.",
+        )
     if how == "Jacobian":
         return (
             f"Compute products with the Jacobian, not its {words.count(inner)} rows,",
@@ -143,6 +151,8 @@ def _bound(facts: Facts, how: str, found: list[Made]) -> gain.Gain | None:
         for left in sorted({made.left for made in found if made.left}):
             products = [row for made in found if made.left == left for row in (made.origin, made.product)]
             others.append((launched_by(facts, np.array(products, np.int64)), left))
+            if squares := [row for made in found if made.left == left for row in made.powers]:
+                others.append((launched_by(facts, np.array(squares, np.int64)), left**3))
         rows = np.concatenate([gone, *(of for of, _ in others)])
         bound = gain.of_kernels(facts, gone, fewer_launches=True, others=others)
     return replace(bound, least_ns=0.0, sure_percent=0.0, work=rows) if rows.size else None
@@ -190,7 +200,7 @@ def _by_operators(facts: Facts, factor: float) -> Iterator[Made]:
     """The matrices that operators make of little, and that a product reads after what does not change that."""
     host = facts.trace.host
     product = names.matching(host["name"], PRODUCTS.__contains__)
-    product &= names.matching(host["input_shapes"], lambda text: _thin(text, factor) is not None)
+    product &= names.matching(host["input_shapes"], lambda text: _thin(text, factor) is not None or _is_square(text))
     scattered = names.matching(host["name"], SCATTERED.__eq__)
     found = np.flatnonzero((product | scattered) & of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
     found = found[nearest(parents_of(host), row_ids(host["forward"]) >= 0, found) < 0]
@@ -198,7 +208,9 @@ def _by_operators(facts: Facts, factor: float) -> Iterator[Made]:
     for at, (before, after) in zip(found.tolist(), beside, strict=True):
         if product[at]:
             thin = _thin(host["input_shapes"][at], factor)
-            made = None if thin is None else _made_for(host, after, *thin, "factors")
+            others = thin or _thin(host["input_shapes"][at], 1)
+            made = None if others is None else _made_for(host, after, *others, "factors")
+            made = made if thin or (made is not None and made.how == "powers") else None
         else:
             maker = before[(host["name"].gather(before) == ONE_HOT).to_numpy()]
             matrix = next(iter(inputs_of(host["input_shapes"][at])), [])
@@ -218,15 +230,21 @@ def _thin(text: str | None, factor: float) -> tuple[Shape, int] | None:
     return None if factor * inner > min(matrix[-2:]) else (matrix, inner)
 
 
+def _is_square(text: str | None) -> bool:
+    """Whether a product makes a square matrix of factors that are less wide than it."""
+    matrix, inner = _thin(text, 1) or ([0, 0], 0)
+    return inner < matrix[-1] == matrix[-2]
+
+
 def _made_for(host: pl.DataFrame, after: Ints, matrix: Shape, inner: int, how: str) -> Made | None:
     """The product that reads the matrix, if nothing about it does more than scale, add, convert or sum it."""
-    size, sides, between, added = prod(matrix), {*matrix[-2:]}, list[int](), False
+    size, sides, between, powers, added = prod(matrix), {*matrix[-2:]}, list[int](), list[int](), False
     made: Made | None = None
     texts = host["input_shapes"].gather(after).cast(pl.String)
     for row, name, text in zip(after.tolist(), host["name"].gather(after).cast(pl.String), texts, strict=True):
         shapes = [shape for shape in inputs_of(text) if shape]
         large = sum(prod(shape) == size for shape in shapes)
-        if name in PRODUCTS and made is not None:
+        if name in PRODUCTS and made is not None and not powers:
             break
         if not large or name in WHOLE:
             continue
@@ -235,10 +253,18 @@ def _made_for(host: pl.DataFrame, after: Ints, matrix: Shape, inner: int, how: s
             is_first = sides <= {*first[-2:]}
             if not first or not (is_first or sides <= {*second[-2:]}):
                 break
+            if first[-2:] == second[-2:] and how == "factors" and not added:
+                powers.append(row)
             kept, contracted = (first[-2], first[-1]) if is_first else (second[-1], second[-2])
             others = second[-1] if is_first else first[-2]
             left = inner * others * (kept + contracted) / (kept * contracted * (inner + others))
-            if how == "factors" and not added and left > 1 / 2:
+            if powers and others < max(sides):
+                left = inner / max(sides)
+                made = Made("powers", tuple(matrix), inner, row, others, left, NONE, (), tuple(powers))
+                break
+            if made is not None:
+                continue
+            if how == "factors" and not added and left > 1 / 2 and not powers:
                 break
             part = None if added else left if how == "factors" else 0.0
             made = Made(how, tuple(matrix), inner, row, others, part, NONE, ())

@@ -318,11 +318,12 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
     within = of_kinds(host["kind"], "operator", "module")
     begun, lasting = host["start"].to_numpy()[within], host["duration"].to_numpy()[within]
     inside = intervals.union(begun, begun + lasting)
-    for lines in host_lines.own_work(of, part):
-        known = of.spent(lines.total())
-        percent, ns = (float(known[name] or 0.0) for name in ("percent", "step_ns"))
-        if percent < limits.share_percent or not ns:
+    for work in host_lines.own_work(of, part):
+        lines, known = work.lines, of.spent(work.ns)
+        percent, timed = float(known["percent"] or 0.0), known["step_ns"] is not None
+        if percent < limits.share_percent or not timed:
             return
+        ns = percent / 100 * facts.page_step.ns
         first = max(lines, key=lines.__getitem__)
         file, function = first.file.rpartition("/")[2], first.function.rpartition(".<locals>.")[2]
         named = _recorded(functions, first)
@@ -341,7 +342,10 @@ def own_work(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
             Place(frame, "", "", "", line.line, 0.0, each, 100 * each / ns, on_gpu=False)
             for (line, _), each in zip(longest, taken, strict=True)
         )
-        bound = gain.Gain(ns, percent, "at most all of it", 0.0, 0.0, host=when)
+        # of steps that differ, those that were sampled have more or less of it than the others
+        more = of.scatter_percent(work.by_step)
+        most_ns, most = ns * (1 + more / percent), min(percent + more, 100.0)
+        bound = gain.Gain(most_ns, most, f"at most {words.percent(most)}, by how the steps differ", 0.0, 0.0, host=when)
         if model is not None:
             bound = replace(bound, host=intervals.subtract(when, inside))
             left = max(facts.page_step.ns - model.host_free_ns, 0.0)
