@@ -349,7 +349,8 @@ def _may_be_steps(family: _Family, work: _Work) -> bool:
     if family.size < 2:
         return False
     means = family.is_served or means_step(family.label)
-    if not work.total:
+    # numbers that come again are those of parts, as each pass goes through them
+    if not work.total or 1 < family.names.n_unique() < family.size:
         return means
     whole = work.inside(family.start[:1], family.end[-1:])
     least = whole if means else max(whole, work.total)

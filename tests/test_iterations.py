@@ -123,10 +123,13 @@ def test_ranges_that_repeat_are_the_steps(read: Read, name: str, said: str, inde
 @pytest.mark.parametrize(
     "name",
     ["train_step", "optimizer_step {}", "backward", "attention {}", "aten::mm", "nccl:all_reduce", "DecoderLayer_{}",
-     "model.layers.{}", "transformer.h.{}", "encoder block {}", "expert {}", "stage{}"],
+     "model.layers.{}", "transformer.h.{}", "encoder block {}", "expert {}", "stage{}", "h_{}", "{}", "again mixer {}"],
 )  # fmt: skip
 def test_what_occurs_once_or_is_only_a_part_is_no_step(read: Read, name: str) -> None:
-    trace = read(Program().steps(name, 1 if name == "train_step" else 4))
+    program = Program()
+    for start in (1000, 2000) if name.startswith("again") else (1000,):  # in each of two passes the same numbers
+        program.steps(name, 1 if name == "train_step" else 4, start=start)
+    trace = read(program)
     assert (marked(trace), trace.steps.height, trace.device["step"].null_count()) == (None, 0, trace.device.height)
 
 

@@ -24,19 +24,21 @@ V10 = Rule(
     "V10",
     "Times that can't be",
     needs=("timeline", "gpu"),
+    refutes=("whole", "steps", "shares"),
     doubts=("host", "whole", "steps"),
     remark="the clocks of host and GPU do not agree here: gaps and waits are not reliable",
     thresholds={
         "share_percent": chosen(1, "%", "of the launched work that begins before its launch"),
         "slack_us": chosen(1, "us", "by which a kernel may begin before its launch: the clocks' resolution"),
         "early_us": chosen(50, "us", "by which it begins before its launch, so that no gap can be trusted"),
+        "late_s": chosen(3600, "s", "that work waits for its start on an idle GPU: no program waits so long"),
     },
     advice="Record again; if it stays, with another version of CUPTI. Treat gaps and waiting times as unknown till"
     " then.",
     source="torch.profiler's trace validator",
     compared="{share_percent} of either, by more than {slack_us} µs",
     explanation="""
-    Work begins before the call that launched it, or events end before they begin.
+    Work begins before the call that launched it, or hours after it on an idle GPU, or events end before they begin.
 
     The profiler converts the GPU's clock to the host's. If that goes wrong, kernels seem to run before their launch,
     and no conclusion about who waits for whom is valid. The rule compares the start of each activity with the start of
