@@ -82,6 +82,11 @@ _REFUSED = (
         "JSON in UTF-16 or UTF-32, and JSON is UTF-8",
         "write it anew: iconv -f UTF-16 -t UTF-8 FILE",
     ),
+    (
+        rb'(?:[^\n]*\n){0,50}"?ID"?[;\t][^\n]*"?Kernel Name"?[;\t]',
+        "a table of Nsight Compute with other separators than commas",
+        "give it as ncu printed it",
+    ),
     (rb"\x1f\x8b", "gzip within gzip", "unpack it once: gunzip FILE"),
     (rb"PK\x03\x04|.{257}ustar|BZh[1-9]|\xfd7zXZ\0|\x28\xb5\x2f\xfd|7z\xbc\xaf", "a packed file", "unpack it first"),
     (rb"PAR1", "a Parquet file, as `nsys export` may write", _SQLITE),

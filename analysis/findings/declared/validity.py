@@ -411,7 +411,8 @@ V31 = Rule(
     of which the recording may be a part but not without any; the sum of the steps under the profiler against that
     of the recorded ones, where there are as many; the type of a known model against that of the matrix products; a
     step without the profiler against what the busiest stream of the GPU works in a recorded one, collectives left
-    out, and against the time in which the host gave out its work, with all GPU work of a recorded one. A range is
+    out, and against the time in which the host gave out its work, with all GPU work of a recorded one; the fastest
+    step without the profiler against twice the slowest with it; all steps against the whole run's time. A range is
     not synchronised: 2 % and 1 ms for each step are allowed. A step can't be shorter than its GPU work; a fifth is
     left for other clocks and the recording's own cost.
 
