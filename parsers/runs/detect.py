@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +21,8 @@ from tracetui.parsers.runs.run import Run
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, siblings, tool_of
 
 PEEK_BYTES = 1 << 18
+WITHIN: ContextVar[tuple[Path, ...]] = ContextVar("WITHIN", default=())
+"""Real paths of the folders that links may not lead out of; none by default, as the user's links are the user's."""
 MAX_DEPTH = 4
 """How many folders deep traces are looked for; JAX puts them three deep (plugins/profile/<run>/)."""
 
@@ -228,13 +231,13 @@ def _first_part(path: Path, tool: Tool) -> Path:
 
 def files_below(folder: Path, depth: int = MAX_DEPTH, above: tuple[str, ...] = ()) -> Iterator[Path]:
     """The visible files of a folder and of those in it, by name, but none behind a link that leads back `above`."""
-    above = (*above, os.path.realpath(folder))
+    above, within = (*above, os.path.realpath(folder)), WITHIN.get()
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise TraceError(folder, (error.strerror or str(error)).lower()) from error
     for entry in entries:
-        if entry.name.startswith("."):
+        if entry.name.startswith(".") or (within and not _is_within(entry, within)):
             continue
         # Path.is_dir raises for a link to a name that is too long, or behind a folder that can't be entered
         if os.path.isdir(entry):  # noqa: PTH112
@@ -242,6 +245,10 @@ def files_below(folder: Path, depth: int = MAX_DEPTH, above: tuple[str, ...] = (
                 yield from files_below(entry, depth - 1, above)
         elif os.path.isfile(entry):  # noqa: PTH113
             yield entry
+
+
+def _is_within(path: Path, folders: tuple[Path, ...]) -> bool:
+    return any(map(Path(os.path.realpath(path)).is_relative_to, folders))
 
 
 def _kind(head: bytes) -> str | None:
