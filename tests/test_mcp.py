@@ -44,7 +44,7 @@ def test_only_what_was_given_is_read(tools, tmp_path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "trace.json").symlink_to(RUN / "trace.pt.trace.json.gz")
     for path in ("folder", ""):  # what links lead to elsewhere is not looked at
-        with pytest.raises(TraceError, match="no trace in this folder|not a trace"):
+        with pytest.raises(TraceError, match=r"no trace in this folder|not a trace"):
             inside.report(path)
     copy(RUN / "light.pt.trace.json.gz", tmp_path)
     (recording,) = json.loads(inside.open(str(tmp_path)))["recordings"]
