@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.parsers.bytes_source import ByteSource, read_all
 from tracetui.parsers.chrome import layout
@@ -17,6 +18,7 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import has_table, is_source_page, other_page
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.runs.entries import state_at
 from tracetui.parsers.runs.run import Run
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, siblings, tool_of
 
@@ -120,6 +122,8 @@ class Candidate(Struct, frozen=True):
     """Which recording of that run it is, of those by torch.profiler: `run.LIGHT` or `run.RICH`."""
     of_folder: Path | None = None
     """The folder of the job, where the folder it lies in says which recording it is (`finding.set_aside`)."""
+    state: tuple[int, ...] = ()
+    """What `entries.state_at` said of it when it was looked at."""
     captures: tuple[Candidate, ...] = ()
     """Of a recording of replays: those of the captures of its graphs (`finding.with_captures`)."""
 
@@ -150,7 +154,7 @@ def inspect(path: Path) -> Candidate:
     for suffix, (what, advice) in _UNREADABLE.items():
         if path.name.lower().endswith(suffix):
             raise TraceError(path, what, advice)
-    head = read_all(path, PEEK_BYTES)
+    state, head = state_at(path), read_all(path, PEEK_BYTES)
     if path.name.lower().endswith((".pb", ".pb.gz")) and _by_magic(head) is None:
         advice = "give the .trace.json.gz beside it, if there is one"
         raise TraceError(path, "a protobuf file, but not XPlane, or damaged", advice)
@@ -160,14 +164,16 @@ def inspect(path: Path) -> Candidate:
         if path.name.lower().endswith(suffix) and _by_magic(head) not in (tool.kind, "nsys"):
             if tool.kind == "ncu":
                 raise TraceError(path, "an Nsight Compute report without its head", "copy it anew")
-            return Candidate(path, tool.kind + REPORT)
+            return Candidate(path, tool.kind + REPORT, state=state)
     if _by_magic(head) is None and (said := refused(head)) is not None:
         raise TraceError(path, *said)
     kind = _kind(head)
     if kind is None:
         what, advice = other_page(head) or ("not a trace that tracetui knows", f"give {EXAMPLES}")
         raise TraceError(path, what, advice)
-    return _ranked(path, head) if kind == "chrome" else Candidate(path, kind, _rank_in_name(path))
+    if kind != "chrome":
+        return Candidate(path, kind, _rank_in_name(path), state=state)
+    return replace(_ranked(path, head), state=state)
 
 
 def refused(head: bytes) -> tuple[str, str] | None:
