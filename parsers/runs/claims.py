@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
@@ -88,8 +89,9 @@ def _listed(values: Iterable[str | int]) -> str:
 
 
 def _alike(one: str, other: str) -> bool:
-    first, second = (" ".join(name.casefold().replace("nvidia", "").split()) for name in (one, other))
-    return first in second or second in first
+    """Whether one name has all words of the other: an H200 NVL is an H200, which is no H20."""
+    first, second = ({*re.findall(r"[^\W_]+", name.casefold())} - {"nvidia"} for name in (one, other))
+    return first <= second or second <= first
 
 
 def _type(manifest: RunManifest, trace: Trace) -> str | None:
