@@ -93,10 +93,9 @@ def _ranges(trace: Trace, rows: Ints) -> pl.Series:
     """The innermost annotation around each time, whatever thread it is on: a snapshot does not tell threads."""
     times = trace.memory["time"].gather(rows)
     ranges = trace.host.filter(pl.col("kind") == "annotation").select("start", "duration", "name")
-    lane = np.zeros(ranges.height, np.int64)
+    start, duration = ranges["start"].to_numpy(), ranges["duration"].to_numpy()
     known = np.where(times.is_null(), NONE, 0)
-    row = latest_open(lane, *(ranges[name].to_numpy() for name in ("start", "duration")), known,
-                      times.fill_null(0).to_numpy())  # fmt: skip
+    row = latest_open(np.zeros(start.size, np.int64), start, duration, known, times.fill_null(0).to_numpy())
     names: pl.Series = ranges["name"].gather(pl.Series(row).replace(NONE, None)).cast(pl.String)
     return names
 
