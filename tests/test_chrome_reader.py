@@ -8,6 +8,7 @@ import random
 import json_reader
 import polars as pl
 import pytest
+from chrome_file import ChromeFile
 from sample_runs import recorded
 
 from tracetui.parsers import open_path, resources
@@ -125,6 +126,18 @@ def test_small_chunks_and_one_thread_change_nothing(monkeypatch, recording):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
     monkeypatch.setattr(resources, "THREADS", 1)
     assert_same(read_chrome(recorded(name)), recording(name), without=())
+
+
+@pytest.mark.parametrize(("pids", "chosen"), [((1, 2), 1), ((1, 2, 2), 2)])
+def test_steps_are_of_one_thread_of_one_process(tmp_path, pids, chosen):
+    file = ChromeFile()
+    for at, pid in enumerate(pids):
+        for number in range(2):
+            begin = 1000 * at + 100 * number
+            file.event("user_annotation", f"ProfilerStep#{2 * at + number}", (begin, begin + 90), pid=pid)
+    trace = read_chrome(file.write(tmp_path / "a.json"))
+    mine = [2 * at + number for at, pid in enumerate(pids) for number in range(2) if pid == chosen]
+    assert trace.steps["index"].to_list() == mine
 
 
 @pytest.mark.parametrize("slow", [False, True])
