@@ -21,6 +21,8 @@ def instead(name: str, known: Iterable[str]) -> str:
 
 def no_such(path: Path) -> TraceError:
     """The error for a path that is not there; it names the entry of its folder that may be meant."""
+    if path.is_symlink():
+        return TraceError(path, "a link that leads nowhere", "give the file that it is to lead to")
     try:
         found = near(path.name, (other.name for other in path.parent.iterdir()))
     except OSError:

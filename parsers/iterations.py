@@ -103,11 +103,10 @@ def steps_at(trace: Trace, names: Sequence[str], start: Ints, end: Ints) -> Trac
 
 def candidates(trace: Trace) -> list[str]:
     """Names of ranges that repeat, as `steps_by` takes them: those with the most GPU work first."""
-    bare = as_recorded(trace, keep_own=False)
-    ranges = _ranges(bare) if bare.has_timeline else pl.DataFrame()
+    ranges = _ranges(trace) if trace.has_timeline else pl.DataFrame()
     if not ranges.height:
         return []
-    work = _Work.of(bare)
+    work = _Work.of(trace)
     found = sorted(
         _families(ranges, work, by=None, any_name=True), key=lambda family: (-family.covered, -family.host_ns)
     )
@@ -349,7 +348,8 @@ def _may_be_steps(family: _Family, work: _Work) -> bool:
     if family.size < 2:
         return False
     means = family.is_served or means_step(family.label)
-    if not work.total:
+    # numbers that come again are those of parts, as each pass goes through them
+    if not work.total or 1 < family.names.n_unique() < family.size:
         return means
     whole = work.inside(family.start[:1], family.end[-1:])
     least = whole if means else max(whole, work.total)

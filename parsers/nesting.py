@@ -90,11 +90,23 @@ class Nesting(Struct, frozen=True):
     def innermost_at(self, lane: Ints, time: Ints) -> Ints:
         """The innermost event in progress on each lane at each time, or -1; a negative lane has none."""
         row = self.clock.last_begun(self.key, lane, time)
-        live = np.flatnonzero(row >= 0)
-        while live.size:
+        live, above = np.flatnonzero(row >= 0), self.parent
+        for _ in range(_HIGH):
             live = live[self.end[row[live]] <= time[live]]
-            row[live] = self.parent[row[live]]
+            row[live] = above[row[live]]
             live = live[row[live] >= 0]
+            if not live.size:
+                return row
+        # no event ends after what is around it: leaps of halved length find the last one that has ended
+        live = live[self.end[row[live]] <= time[live]]
+        leaps = [above]
+        while live.size and (above := np.where(above >= 0, above[above], NONE)).max(initial=NONE) >= 0:
+            leaps.append(above)
+        for above in reversed(leaps):
+            further = above[row[live]]
+            ended = (further >= 0) & (self.end[further] <= time[live])
+            row[live[ended]] = further[ended]
+        row[live] = self.parent[row[live]]
         return row
 
 
@@ -144,10 +156,18 @@ def enclosing(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> Nesting:
     # the events between a row and its candidate end before the row does, so a candidate's own candidate may follow
     _climb_to_open(parent, end - 1, end, np.flatnonzero(parent >= 0))
     nothing = np.empty(0, np.int64)
-    return Nesting(parent, _depth_of(parent), end, nothing, clock.key(lane, start), clock)
+    return Nesting(parent, _narrow(depth_of(parent)), end, nothing, clock.key(lane, start), clock)
 
 
-def _depth_of(parent: Ints) -> NDArray[np.int16]:
+def latest_open(lane: Ints, start: Ints, duration: Ints, asked: Ints, time: Ints) -> Ints:
+    """The last begun of the events in progress on each asked lane at each time, or -1; they are in any order."""
+    clock = LaneClock(int(lane.max(initial=0)) + 1, start, start + duration)
+    by = order(lane, start, duration, clock)
+    row = enclosing(lane[by], start[by], (start + duration)[by], clock).innermost_at(asked, time)
+    return np.append(by, NONE)[row]
+
+
+def depth_of(parent: Ints) -> NDArray[np.int32]:
     """How many ancestors each row has; each round doubles the distance, so deep trees take few rounds."""
     depth = np.zeros(parent.size, np.int32)
     live = np.flatnonzero(parent >= 0)
@@ -159,7 +179,7 @@ def _depth_of(parent: Ints) -> NDArray[np.int16]:
         depth[live] += gained
         ancestor[live] = ancestor_above
         live = live[ancestor_above >= 0]
-    return _narrow(depth)
+    return depth
 
 
 def _predecessors(lane: Ints) -> Ints:
@@ -220,3 +240,13 @@ def nearest(parent: Ints, wanted: Bools, rows: Ints) -> Ints:
             above = further
         found[live] = above[found[live]]
     return found
+
+
+def with_ancestors(parent: Ints, wanted: Bools) -> Bools:
+    """Which rows are wanted or above one that is."""
+    found, above = np.append(wanted, False), np.append(parent, NONE)
+    while (above >= 0).any():  # each round doubles the distance
+        found[above[found]] = True
+        found[NONE] = False
+        above = above[above]
+    return found[:-1]

@@ -8,12 +8,14 @@ import random
 import json_reader
 import polars as pl
 import pytest
+from chrome_file import ChromeFile
 from sample_runs import recorded
 
 from tracetui.parsers import open_path, resources
-from tracetui.parsers.chrome import chunks, layout, records, tokens
+from tracetui.parsers.chrome import chunks, layout, reader, records, tokens
 from tracetui.parsers.chrome.cut import cut
 from tracetui.parsers.chrome.reader import read_chrome
+from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.trace import FRAMES
@@ -124,6 +126,32 @@ def test_small_chunks_and_one_thread_change_nothing(monkeypatch, recording):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
     monkeypatch.setattr(resources, "THREADS", 1)
     assert_same(read_chrome(recorded(name)), recording(name), without=())
+
+
+@pytest.mark.parametrize(("pids", "chosen"), [((1, 2), 1), ((1, 2, 2), 2)])
+def test_steps_are_of_one_thread_of_one_process(tmp_path, pids, chosen):
+    file = ChromeFile()
+    for at, pid in enumerate(pids):
+        for number in range(2):
+            begin = 1000 * at + 100 * number
+            file.event("user_annotation", f"ProfilerStep#{2 * at + number}", (begin, begin + 90), pid=pid)
+    trace = read_chrome(file.write(tmp_path / "a.json"))
+    mine = [2 * at + number for at, pid in enumerate(pids) for number in range(2) if pid == chosen]
+    assert trace.steps["index"].to_list() == mine
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_offset_counts_bytes_behind_letters_outside_ascii(tmp_path, monkeypatch, slow):
+    names = [f"grün {at} \U0001f98a" for at in range(4)]
+    events = [{"ph": "X", "cat": "cpu_op", "name": name, "ts": at, "dur": 1, "pid": 1, "tid": 1}
+              for at, name in enumerate(names)]  # fmt: skip
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"traceEvents": events}, ensure_ascii=False), "utf-8")
+    if slow:
+        monkeypatch.setattr(reader, "scan", lambda _: (_ for _ in ()).throw(Irregular("slow")))
+    found, content = read_chrome(path).host, path.read_bytes()
+    where = [content.rindex(b"{", 0, content.index(name.encode())) for name in names]
+    assert found.select("name", "offset").rows() == list(zip(names, where, strict=True))
 
 
 def test_offset_is_where_the_event_stands(recording):

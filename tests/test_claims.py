@@ -116,6 +116,10 @@ def other_gpu(said: dict[str, Any]) -> None:
     said["device"][0]["name"] = "NVIDIA A100-SXM4-80GB"
 
 
+def lesser_gpu(said: dict[str, Any]) -> None:
+    said["device"][0]["name"] = "NVIDIA H20"
+
+
 def other_type(said: dict[str, Any]) -> None:
     said["workload"]["dtype"] = "bf16"
 
@@ -127,6 +131,14 @@ def longer(said: dict[str, Any]) -> None:
 
 def shorter_than_the_gpu(said: dict[str, Any]) -> None:
     said["measurement"]["clean_step_ns"] = [ns // 20 for ns in said["measurement"]["clean_step_ns"]]
+
+
+def longer_than_the_run(said: dict[str, Any]) -> None:
+    said["measurement"]["clean_step_ns"][-1] = 10**12
+
+
+def slower_without_a_profiler(said: dict[str, Any]) -> None:
+    said["measurement"]["clean_step_ns"] = [10 * ns for ns in said["measurement"]["clean_step_ns"]]
 
 
 def longer_than_host_and_gpu(said: dict[str, Any]) -> None:
@@ -171,9 +183,12 @@ def negative(said: dict[str, Any]) -> None:
         (longer_than_host_and_gpu, "the host gives out its work in 19"),
         (other_capability, "its GPU has compute capability 8.0, the recorded one 9.0"),
         (other_gpu, "it ran on NVIDIA A100-SXM4-80GB, the recording is of NVIDIA H200"),
+        (lesser_gpu, "it ran on NVIDIA H20, the recording is of NVIDIA H200"),
         (other_type, "it computes in bf16, the recorded products in Half"),
         (longer, "its 3 profiled steps take 1"),
         (shorter_than_the_gpu, "and the GPU alone works 2.4"),
+        (longer_than_the_run, "its steps take 1e+06 ms together, and the whole run 1.569e+04 ms"),
+        (slower_without_a_profiler, "or more without a profiler, and 5"),
     ],
 )
 def test_a_claim_that_the_recording_contradicts_is_not_used(folder, change, said) -> None:
@@ -223,9 +238,10 @@ def test_a_recording_of_another_gpu_takes_nothing_from_the_others(tmp_path: Path
     assert stray.clean_step_ns == ()
 
 
-def test_what_varies_in_true_pairs_is_no_contradiction(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["H200", "NVIDIA H200 NVL", "NVIDIA"])
+def test_what_varies_in_true_pairs_is_no_contradiction(folder: Path, name: str) -> None:
     def slightly(said: dict[str, Any]) -> None:
-        said["device"][0].update(name="H200", memory_bytes=150_754_820_096)  # as NVML has it
+        said["device"][0].update(name=name, memory_bytes=150_754_820_096)  # as NVML has it
         said["measurement"]["profiled_step_ns"] = [ns + 900_000 for ns in said["measurement"]["profiled_step_ns"]]
 
     run = changed(folder, slightly)

@@ -61,6 +61,9 @@ def test_a_path_that_is_not_there_is_told_with_the_one_that_may_be_meant(tmp_pat
     assert capsys.readouterr().err == (
         "tracetui: trace_onee.json: no such file or folder; did you mean trace_one.json?\n"
     )
+    Path("loop.json").symlink_to("loop.json")
+    assert main(["loop.json"]) == 1
+    assert "loop.json: a link that leads nowhere; give the file" in capsys.readouterr().err
     assert cli.main(["nothing-here"]) == USAGE
     assert "invalid choice" in capsys.readouterr().err
 

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from as_json import report
+from chrome_file import ChromeFile
 from sample_runs import OUTSIDE, recorded, run_of
 from tui_pilot import drained, opened, press, screen_text
 
@@ -77,6 +78,22 @@ def test_numbers_of_the_kept_steps_are_those_of_the_whole(tmp_path, name):
     assert found.kept < found.events or len(run.main.steps) == len(part.main.steps)
     if run.main.info.window is not None:
         assert zero_of(part.main) == zero_of(run.main)
+
+
+def test_a_step_that_reaches_into_the_next_one_is_not_cut_along(tmp_path):
+    file = ChromeFile()
+    for number in range(3):
+        file.step(number, 100 * number, 100 * number + 100.08)
+        file.launch("k", (100 * number + 10, 100 * number + 12), (100 * number + 20, 100 * number + 60))
+        id = {"External id": number}
+        file.event("user_annotation", "forward", (100 * number + 5, 100 * number + 15), **id)
+        file.event("gpu_user_annotation", "forward", (100 * number + 120, 100 * number + 160), pid=0, tid=7, **id)
+    source = file.write(tmp_path / "a.json")
+    window, marks = of_steps(read_chrome(source), 1, 1)
+    cut(source, tmp_path / "part.json", window, steps=marks)
+    assert read_chrome(tmp_path / "part.json").steps["index"].to_list() == [1]
+    on_gpu = [event for event in document(tmp_path / "part.json")["traceEvents"] if event["cat"][:4] == "gpu_"]
+    assert [event["args"]["External id"] for event in on_gpu] == [0, 1]  # in its time, and of its range
 
 
 def test_a_marked_stretch_of_a_recording_without_steps_has_the_kernels_of_the_whole(tmp_path):

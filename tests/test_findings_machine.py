@@ -271,6 +271,24 @@ def test_products_faster_than_the_gpu(recording: Recording):
     assert "of the peak of this GPU" in finding.title
 
 
+@pytest.mark.parametrize(("what", "moved"), [("aten::add", 3), ("Memcpy DtoD (Device -> Device)", 2)])
+def test_bytes_faster_than_the_memory(tmp_path: Path, what: str, moved: int) -> None:
+    """A GiB that is read and written, or two that are read and one written, at 4.8 TB/s and at three times as much."""
+    for times, told in ((0.9, False), (3, True)):
+        file, lasts = ChromeFile(), moved * (1 << 30) / (times * 4.8e12) * 1e6
+        file.gpu("NVIDIA H200", "9.0", 132)
+        if what.startswith("aten"):
+            file.operator(what, 0, 10, shapes=[[1 << 28], [1 << 28]])
+            file.launch("vectorized_elementwise_kernel", (2, 4), (20, 20 + lasts))
+        else:
+            file.copy(what, (2, 4), (20, 20 + lasts), 1 << 30)
+        found = facts(file.write(tmp_path / f"{times}.json"))
+        if told:
+            assert fires("V15", found).title.startswith(f"{what} reaches 300.0 %")
+        else:
+            assert silent("V15", found)
+
+
 def test_more_work_than_a_gpu_can_do(recording: Recording, tmp_path):
     state, device = on_server(tmp_path)
     said = manifest(power={"before": state}, device=device, workload={"flops_per_step": 10**16})

@@ -363,6 +363,22 @@ def test_kernels_before_their_launch(tmp_path, recording: Recording):
     assert "record the CUDA API" in abstains("V10", facts(lone.write(tmp_path / "b.json")))
 
 
+@pytest.mark.parametrize(("busy_until", "told"), [(60, True), (4e9 - 20, False)])
+def test_kernels_hours_after_their_launch(tmp_path: Path, busy_until: float, told: bool) -> None:
+    file = ChromeFile()
+    file.launch("first", (10, 15), (20, busy_until))
+    file.launch("late", (40, 45), (4e9, 4e9 + 50))
+    found = facts(file.write(tmp_path / "a.json"))
+    if not told:  # it waits for what is before it
+        assert silent("V10", found)
+        return
+    finding = fires("V10", found)
+    assert finding.severity == "invalid"
+    assert finding.title == (
+        "1 of 2 GPU activities begin hours after their launch (4,000 s the first), though their GPU was idle"
+    )
+
+
 def empty_nsys(tmp_path: Path, **settings: str) -> Facts:
     file = NsysFile()
     file.push_pop("forward_pass", 0, 100)

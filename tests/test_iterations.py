@@ -7,10 +7,11 @@ import json
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
@@ -25,7 +26,7 @@ from tracetui.analysis.selection import Scope, in_steps, select
 from tracetui.app.cli import main as cli
 from tracetui.collectors.child import script
 from tracetui.parsers import Trace, open_path
-from tracetui.parsers.iterations import candidates
+from tracetui.parsers.iterations import candidates, whole_steps
 from tracetui.parsers.names.range_roles import means_step, spoken
 from tracetui.parsers.runs import cache
 
@@ -123,10 +124,13 @@ def test_ranges_that_repeat_are_the_steps(read: Read, name: str, said: str, inde
 @pytest.mark.parametrize(
     "name",
     ["train_step", "optimizer_step {}", "backward", "attention {}", "aten::mm", "nccl:all_reduce", "DecoderLayer_{}",
-     "model.layers.{}", "transformer.h.{}", "encoder block {}", "expert {}", "stage{}"],
+     "model.layers.{}", "transformer.h.{}", "encoder block {}", "expert {}", "stage{}", "h_{}", "{}", "again mixer {}"],
 )  # fmt: skip
 def test_what_occurs_once_or_is_only_a_part_is_no_step(read: Read, name: str) -> None:
-    trace = read(Program().steps(name, 1 if name == "train_step" else 4))
+    program = Program()
+    for start in (1000, 2000) if name.startswith("again") else (1000,):  # in each of two passes the same numbers
+        program.steps(name, 1 if name == "train_step" else 4, start=start)
+    trace = read(program)
     assert (marked(trace), trace.steps.height, trace.device["step"].null_count()) == (None, 0, trace.device.height)
 
 
@@ -192,6 +196,9 @@ def test_a_step_number_that_stands_twice(tmp_path: Path) -> None:
     assert trace.steps["index"].to_list() == [first, first + 1, first + 2, first + 3]
     (note,) = [note for note in trace.notes if "number of another" in note.reason]
     assert (note.count, note.example) == (1, "ProfilerStep#1")
+    last = np.iinfo(np.int64).max  # as JAX may count them
+    told = whole_steps(replace(trace, steps=trace.steps.with_columns(index=pl.lit(last)))).steps["index"].to_list()
+    assert told == [last - 4, last - 3, last - 2, last - 1]
 
 
 @pytest.mark.parametrize("at", [0, 4])

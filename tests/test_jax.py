@@ -221,6 +221,7 @@ class TestDevices:
 
     def test_several_devices(self, jax):
         second = [named("process_name", "/device:GPU:1", 2), named("thread_name", "Stream #3(Compute)", 2, 3)]
+        second.append({"ph": "M", "name": "process_name", "pid": 2, "args": "/device:GPU:5"})  # names nothing
         trace = jax(*PROCESSES, STREAM, *second, kernel("a", 1, 1, 1), event("b", 2, 1, 2, 3, correlation_id=2))
         assert trace.device.select("device", "stream").rows() == [(0, 14), (1, 3)]
         assert [device.id for device in trace.info.devices] == [0, 1]

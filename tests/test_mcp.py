@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copy
 
 import pytest
 from programs import PATIENCE_SECONDS, started
@@ -13,6 +14,7 @@ from sample_runs import DATA
 
 from tracetui.app.cli.commands.mcp import READING, Tools, _answering
 from tracetui.app.text.exit_codes import UsageError
+from tracetui.parsers import TraceError
 
 needs_sdk = pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="needs tracetui[mcp]")
 RUN = DATA / "two_passes"
@@ -41,8 +43,12 @@ def test_only_what_was_given_is_read(tools, tmp_path) -> None:
             inside.report(path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "trace.json").symlink_to(RUN / "trace.pt.trace.json.gz")
-    with pytest.raises(UsageError, match="all that may be read"):
-        inside.report("folder")
+    for path in ("folder", ""):  # what links lead to elsewhere is not looked at
+        with pytest.raises(TraceError, match=r"no trace in this folder|not a trace"):
+            inside.report(path)
+    copy(RUN / "light.pt.trace.json.gz", tmp_path)
+    (recording,) = json.loads(inside.open(str(tmp_path)))["recordings"]
+    assert recording["path"].endswith("light.pt.trace.json.gz")
     with pytest.raises(UsageError, match="no path given"):
         tools.report("")
     with pytest.raises(UsageError, match="no such file"):

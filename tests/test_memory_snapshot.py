@@ -364,6 +364,18 @@ def test_what_is_odd_is_counted_and_the_rest_read(tmp_path):
     assert trace.host["name"].cast(pl.String).to_list() == ["open"]
 
 
+def test_what_was_held_before_an_unknown_size_is_unknown(tmp_path):
+    found = snapshot(churn(Allocator(), 30, 1))
+    events = found["device_traces"][0]
+    whole = read(write(tmp_path / "whole.pickle", found)).memory["allocated"][: len(events)]
+    at = max(number for number, event in enumerate(events[:-5]) if event["action"] == "alloc")
+    events[at]["size"] = -events[at]["size"]
+    torn = read(write(tmp_path / "torn.pickle", found)).memory["allocated"][: len(events)]
+    assert torn[: at + 1].null_count() == at + 1
+    assert torn[at + 1 :].equals(whole[at + 1 :])
+    assert whole.null_count() == 0
+
+
 def test_the_environment_is_not_kept(tmp_path):
     trace = read(write(tmp_path / "s.pickle", snapshot(churn(Allocator(), 30, 1))))
     assert trace.info.captured == (("expandable_segments", "False"),)

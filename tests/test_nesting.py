@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tracetui.parsers.nesting import LaneClock, enclosing, nearest, nest, order
+from tracetui.parsers import nesting
+from tracetui.parsers.nesting import LaneClock, enclosing, latest_open, nearest, nest, order, with_ancestors
 
 if TYPE_CHECKING:
     from tracetui.parsers.nesting import Ints, Nesting
@@ -99,7 +101,9 @@ def holds_looks(tree: Nesting, events: list[Event], ends: list[int], looks: list
         max((r for r, e in enumerate(events) if e.lane == at and e.start <= when < ends[r]), default=-1)
         for at, when in looks
     ]
-    assert tree.innermost_at(lane, time).tolist() == expected
+    for high in (nesting._HIGH, 0, 1):  # climbed row by row, and in leaps
+        with patch.object(nesting, "_HIGH", high):
+            assert tree.innermost_at(lane, time).tolist() == expected
     assert time.tolist() == given_time
 
 
@@ -174,6 +178,12 @@ def test_the_last_begun_that_holds_all_of_an_event(events: list[Event], looks: l
     assert tree.depth.tolist() == [len(ancestors(parents, row)) - 1 for row in range(len(events))]
     assert tree.cut.tolist() == []
     holds_looks(tree, events, [event.end for event in events], looks)
+    asked = np.array(looks, np.int64).reshape(-1, 2)
+    turned = latest_open(lane[::-1], start[::-1], duration[::-1], *asked.T)
+    found = tree.innermost_at(*asked.T).tolist()
+    assert [(events[::-1][row] if row >= 0 else None) for row in turned.tolist()] == [
+        (events[row] if row >= 0 else None) for row in found
+    ]
 
 
 @given(ORDERED, st.data())
@@ -185,14 +195,20 @@ def test_nearest_is_the_first_wanted_ancestor(events: list[Event], data: st.Data
     found = nearest(np.array(parents, np.int64), np.array(wanted, np.bool_), given_rows)
     assert found.tolist() == [next((at for at in ancestors(parents, row) if wanted[at]), -1) for row in rows]
     assert given_rows.tolist() == rows
+    above = {at for row in np.flatnonzero(wanted).tolist() for at in ancestors(parents, row)}
+    assert set(np.flatnonzero(with_ancestors(np.array(parents, np.int64), np.array(wanted, np.bool_)))) == above
 
 
-def test_a_few_ancestors_far_above_are_found_in_linear_time() -> None:
+def test_ancestors_far_above_are_found_in_linear_time() -> None:
     size = 200_000
     chain = np.arange(-1, size - 1)
-    rows = np.arange(0, size, 10)
+    rows, nothing = np.arange(0, size, 10), np.zeros(size, np.int64)
     begun = time.process_time()
     assert (nearest(chain, chain < 0, rows) == 0).all()
+    assert with_ancestors(chain, chain == size - 2).all()
+    # each ends one earlier than what is around it, and all but the outermost before the time that is asked
+    durations = np.append(3 * size, np.arange(2 * size - 3, size - 2, -1)) - np.arange(size)
+    assert (latest_open(nothing, np.arange(size), durations, nothing, nothing + 2 * size) == 0).all()
     assert time.process_time() - begun < 2
 
 

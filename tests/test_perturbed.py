@@ -297,18 +297,24 @@ def test_work_of_two_gpus_that_waits_in_one_queue_is_named(tmp_path: Path, name:
     assert found["V15"].title.startswith("Work on GPUs 0, 3 waits in one queue")
 
 
-@pytest.mark.parametrize("apart", ["both at once", "events", "launched late"])
+@pytest.mark.parametrize("apart", ["", "both at once", "events", "launched late", "processes", "by halves"])
 def test_work_of_two_gpus_that_is_not_in_one_queue_is_not(tmp_path: Path, apart: str) -> None:
-    """Both work at once, an event makes one wait for the other, or the host launches for one when the other is done."""
+    """Both work at once, an event makes one wait for the other, or the host launches for one when the other is done.
+
+    Or each GPU has a process of its own, or one works after the other.
+    """
     made = Made()
     for number in range(60):
         at = 100.0 * number
         called = at + (99 if apart == "launched late" else number / 1e3)
         ends = at + (190 if apart == "both at once" else 102)
-        made.launch("gemm", (called - 99, called - 98), (at + 2, ends), device=number % 2)
+        gpu = number // 30 if apart == "by halves" else number % 2
+        made.launch("gemm", (called - 99, called - 98), (at + 2, ends), device=gpu)
     if apart == "events":
         made.host("cuda_runtime", "cudaStreamWaitEvent", 50, 51)
-    assert not look("V15", made.facts(tmp_path)).found
+    for number, call in enumerate(event for event in made.events if event["cat"] == "cuda_runtime"):
+        call["pid"] += number % 2 if apart == "processes" else 0
+    assert bool(look("V15", made.facts(tmp_path)).found) == (apart == "")
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,10 @@ def test_recorded_files(name: str, what: str, way_out: str) -> None:
         (b"timestamp, name, utilization.gpu [%], power.draw [W]\n", "a log of nvidia-smi"),
         ('\n{"traceEvents": []}'.encode("utf-16"), "JSON in UTF-16"),
         ('[{"ph": "X"}]'.encode("utf-16-be"), "JSON in UTF-16"),
+        (
+            b'==PROF== x\n"ID";"Process ID";"Kernel Name";"Metric Value"\n',
+            "a table of Nsight Compute with other separators",
+        ),
         (gzip.compress(gzip.compress(b"[]", mtime=0), mtime=0), "gzip within gzip"),
         (b"PK\x03\x04\x14\0", "a packed file"),
         (b"trace.json".ljust(257, b"\0") + b"ustar\x0000", "a packed file"),

@@ -231,3 +231,11 @@ def test_what_a_later_version_added_is_said_with_the_run(tmp_path: Path) -> None
     (tmp_path / "run.json").write_text(later)
     (said,) = open_path(tmp_path, cache=False).warnings
     assert "what a later version added: the file is tracetui.run/9" in said
+
+
+def test_a_rank_is_on_its_own_machine_else_on_that_of_the_run() -> None:
+    told = parse(
+        {"schema": "tracetui.run/1", "identity": {"host": "a"}, "ranks": [{"rank": 0, "host": "b"}, {"rank": 1}]}
+    )
+    assert told is not None
+    assert [told.host_of(rank) for rank in (0, 1, 2, None)] == ["b", "a", "a", "a"]

@@ -340,10 +340,19 @@ def test_a_file_that_changes_while_it_is_read_is_told(tmp_path, name):
 
     shutil.copy(recorded(name), path)
     trace = open_path(path, progress=written_to, cache=False).main
-    assert any("changed while it was read" in note.reason for note in trace.notes)
+    assert any("changed while the run was open" in note.reason for note in trace.notes)
     assert not any("changed while" in note.reason for note in open_path(path, cache=False).main.notes)
     with pytest.raises(TraceError, match=r"no such file|unable to open"):
         open_path(path, progress=lambda _: path.unlink(missing_ok=True), cache=False)
+
+
+def test_a_light_recording_that_changed_since_its_run_was_opened_is_not_used(tmp_path):
+    folder = shutil.copytree(recorded("two_passes"), tmp_path / "run")
+    assert open_path(folder, cache=False).light is not None
+    run = open_path(folder, cache=False)
+    os.utime(folder / "light.pt.trace.json.gz", ns=(1, 1))
+    assert run.light is None
+    assert "changed while its run was open; open the run again" in str(run.light_pass.problem)
 
 
 def test_an_unwritable_cache_is_no_error(tmp_path, monkeypatch):

@@ -84,7 +84,7 @@ def test_what_a_recording_lacks_is_said() -> None:
     assert "with_stack=True" in missing
     assert "profile_memory" not in missing
     assert "steps:" not in missing
-    assert "no range repeats around most GPU work" in lacks("chrome/cudagraph_replay.trace.json.gz")
+    assert "no range tells them; --steps-by NAME takes one" in lacks("chrome/cudagraph_replay.trace.json.gz")
     assert "Not in this recording" not in report_text(report_of(VIM))
 
 

@@ -20,7 +20,8 @@ from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import intervals
 from tracetui.analysis.selection import Selection
 from tracetui.parsers.arrays import Bools, Ints
-from tracetui.parsers.nesting import LaneClock, nest
+from tracetui.parsers.links import lookup
+from tracetui.parsers.nesting import LaneClock, latest_open, nest
 
 NEVER, EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -212,35 +213,9 @@ def open_elsewhere(sel: Selection, rows: Ints, device: pl.DataFrame) -> Ints:
     """
     process, time = _launches(sel, device)
     host = sel.trace.host
-    of_range = host["process"].fill_null(NONE).to_numpy()[rows]
-    found = np.full(device.height, NONE, np.int64)
-    for one in np.unique(of_range).tolist():
-        launched = np.flatnonzero(process == one)
-        mine = rows[of_range == one]
-        start = host["start"].to_numpy()[mine]
-        end = start + host["duration"].to_numpy()[mine]
-        order = np.lexsort((-end, start))
-        mine, start, end = mine[order], start[order], end[order]
-        around = _begun_before(end)
-        at = np.searchsorted(start, time[launched], side="right") - 1
-        while (over := (at >= 0) & (np.append(end, UNKNOWN)[at] <= time[launched])).any():
-            at[over] = around[at[over]]
-        found[launched] = np.where(at >= 0, np.append(mine, NONE)[at], NONE)
-    return found
-
-
-def _begun_before(end: Ints) -> Ints:
-    """For ranges in the order of their starts, the last one before each that ends after it; -1 for none."""
-    around = np.full(end.size, NONE, np.int64)
-    waiting: list[int] = []
-    ends = end.tolist()
-    for at, mine in enumerate(ends):
-        while waiting and ends[waiting[-1]] <= mine:
-            waiting.pop()
-        if waiting:
-            around[at] = waiting[-1]
-        waiting.append(at)
-    return around
+    processes, lane = np.unique(host["process"].fill_null(NONE).to_numpy()[rows], return_inverse=True)
+    start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
+    return np.append(rows, NONE)[latest_open(lane, start, duration, lookup(processes, process), time)]
 
 
 UNKNOWN = np.iinfo(np.int64).min

@@ -21,6 +21,7 @@ from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import Selection, select
 from tracetui.parsers import schema
 from tracetui.parsers.arrays import Bools, Ints
+from tracetui.parsers.nesting import nearest
 
 LAUNCH_LATENCY_NS, QUEUE_GAP_NS = 8_000, 1_000
 """Used where a recording has no example: from a launch to its work, and between two kernels of a stream."""
@@ -210,12 +211,7 @@ def _outermost(host: pl.DataFrame, rows: Ints) -> Ints:
     """For each API call the outermost API call around it; -1 stays."""
     api = np.append(np.isin(host["kind"].to_physical().to_numpy(), _API), False)
     parent = np.append(parents_of(host), NONE)
-    outer: Ints = rows.copy()
-    climbs = api[parent[outer]] & (outer >= 0)
-    while climbs.any():
-        outer[climbs] = parent[outer[climbs]]
-        climbs = api[parent[outer]] & (outer >= 0)
-    return outer
+    return nearest(parent, ~api[parent], rows)
 
 
 def launching_threads(host: pl.DataFrame, calls: Ints) -> Ints:

@@ -7,12 +7,12 @@ import re
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, call_tree, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.base.own_code import LIBRARY
 from tracetui.parsers import Trace
 from tracetui.parsers.arrays import Bools, Ints
-from tracetui.parsers.nesting import nearest
+from tracetui.parsers.nesting import latest_open, nearest
 
 NOT_ATTRIBUTED = "(not attributed)"
 EARLIER = "(allocated before the recording)"
@@ -92,22 +92,12 @@ def _first_above(host: pl.DataFrame, rows: Ints, wanted: Bools) -> Ints:
 def _ranges(trace: Trace, rows: Ints) -> pl.Series:
     """The innermost annotation around each time, whatever thread it is on: a snapshot does not tell threads."""
     times = trace.memory["time"].gather(rows)
-    tree = call_tree(trace.host, ("annotation",))
-    if not tree.rows.size or times.null_count() == len(times):
-        return pl.Series([None] * len(times), dtype=pl.String)
-    order = np.argsort(tree.start, kind="stable")
-    start = tree.start[order]
-    at = times.fill_null(int(start[0]) - 1).to_numpy()
-    place = np.searchsorted(start, at, side="right") - 1
-    node = np.where(place >= 0, order[np.maximum(place, 0)], NONE)
-    end = tree.start + tree.duration
-    for _ in range(1 << 15):
-        over = np.flatnonzero((node >= 0) & (at >= end[np.maximum(node, 0)]))
-        if not over.size:
-            break
-        node[over] = tree.parent[node[over]]
-    names = trace.host["name"].gather(pl.Series(np.where(node >= 0, tree.rows[np.maximum(node, 0)], 0)))
-    return pl.select(pl.when(pl.Series(node >= 0)).then(names.cast(pl.String))).to_series()
+    ranges = trace.host.filter(pl.col("kind") == "annotation").select("start", "duration", "name")
+    start, duration = ranges["start"].to_numpy(), ranges["duration"].to_numpy()
+    known = np.where(times.is_null(), NONE, 0)
+    row = latest_open(np.zeros(start.size, np.int64), start, duration, known, times.fill_null(0).to_numpy())
+    names: pl.Series = ranges["name"].gather(pl.Series(row).replace(NONE, None)).cast(pl.String)
+    return names
 
 
 def _stacks(texts: pl.Series, earlier: pl.Series) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from tracetui.analysis.nsys.values import rounded, spread_columns, statistics, t
 from tracetui.analysis.selection import Selection
 from tracetui.parsers.arrays import Ints
 from tracetui.parsers.categories import decode
+from tracetui.parsers.nesting import depth_of
 
 _FOLDED = {"sequence": "seq", "external_id": "op_id", "input_shapes": "sizes"}
 """Columns with parts of a range's name, and what the name calls each part, in PyTorch's order."""
@@ -205,13 +206,8 @@ def _nested(ranges: pl.DataFrame) -> pl.DataFrame:
     ranges = ranges.sort("lane", "start", -pl.col("duration"), "range_id")
     start = ranges["start"].to_numpy()
     parent = enclosing(ranges["lane"].to_numpy(), start, start + ranges["duration"].to_numpy())
-    level = np.zeros(parent.size, np.int64)
-    above = parent
-    while (above >= 0).any():  # one round per level
-        level += above >= 0
-        above = np.where(above >= 0, parent[above], NONE)
     return ranges.with_columns(
-        level=pl.Series(level),
+        level=pl.Series(depth_of(parent), dtype=pl.Int64),
         children=pl.Series(np.bincount(parent[parent >= 0], minlength=parent.size).astype(np.int64)),
     )
 

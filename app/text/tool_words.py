@@ -57,7 +57,7 @@ WORDS: dict[str, ToolWords] = {
         short="Chrome",
         recording="Chrome trace",
         absent={
-            "steps": "steps: the profiler's step() was not called, and no range repeats around most GPU work",
+            "steps": "steps: the profiler's step() was not called, and no range tells them; --steps-by NAME takes one",
             "device": "GPU work: the trace holds none",
             "modules": "module names: record with with_stack=True (torch.profiler)",
             "memory": "memory use: record with profile_memory=True",

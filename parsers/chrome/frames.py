@@ -159,9 +159,10 @@ def _steps(host: Columns) -> pl.DataFrame:
         return _numbered_steps(host)
     marks = _step_marks(host)
     names = categories.texts(host["name"][marks])
-    if marks.size:
-        threads, counts = np.unique(host["thread"][marks], return_counts=True)
-        marks = marks[host["thread"][marks] == threads[counts.argmax()]]
+    if marks.size:  # a file of several ranks has threads of one number in each process
+        lanes = columns.mixed(host["process"][marks], host["thread"][marks])
+        _, first, counts = np.unique(lanes, return_index=True, return_counts=True)
+        marks = marks[lanes == lanes[first[np.lexsort((first, -counts))[0]]]]
     texts = [names[code] for code in host["name"][marks].tolist()]
     return pl.DataFrame(
         {

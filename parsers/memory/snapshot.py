@@ -295,12 +295,15 @@ def anchored(rows: pl.DataFrame, end: pl.DataFrame, tally: Tally, *, reserves: b
     address = rows["address"].fill_null(_NEVER).to_numpy()
     previous, last = _neighbours(address, action)
     given_back = (action == REQUESTED) | _ends_unasked(action, previous)
-    change = np.where((action == ALLOC) | given_back, size, 0)
+    changes = {"allocated": (action == ALLOC) | given_back, "reserved": np.isin(action, _SEGMENTS)}
     segments = end.filter(pl.col("action") == _CODE["segment"])
     strays = _strays(address, action, last, end)
-    columns = {"allocated": _walk(change, _total(segments["allocated"])), "reserved": np.full(size.size, _NEVER)}
+    columns = {"allocated": _walk(np.where(changes["allocated"], size, 0), _total(segments["allocated"])),
+               "reserved": np.full(size.size, _NEVER)}  # fmt: skip
     if reserves:
-        columns["reserved"] = _walk(np.where(np.isin(action, _SEGMENTS), size, 0), _total(segments["bytes"]))
+        columns["reserved"] = _walk(np.where(changes["reserved"], size, 0), _total(segments["bytes"]))
+    for name, changed in changes.items():  # what was there before a size that is not known is not known either
+        columns[name][changed & rows["bytes"].is_null().to_numpy()] = _NEVER
     if strays > max(TOLERATED, size.size // 100):
         tally.missing("recording of what happened between the history and the end state", strays)
         columns["allocated"] = np.full(size.size, _NEVER)

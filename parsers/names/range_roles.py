@@ -35,6 +35,7 @@ MADE_BY_TORCH = re.compile(
 _LAYER = re.compile(r"\b(layers?|(de|en)coders?|blocks?|stages?|experts?)\b")
 _SUBMODULE = re.compile(r"(?:\w+\.)+#(?:\.[\w#]+)*")
 """PyTorch's own names of modules in a list: ``transformer.h.#``."""
+_WORD = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]")
 _STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
 _WORDS = re.compile(r"[^a-z0-9]+")
 _WORDS_OF_LINES = re.compile(r"[^a-z0-9\n]+")
@@ -87,7 +88,12 @@ def means_step(label: str) -> bool:
 
 
 def is_layer(label: str) -> bool:
-    """Whether a name without its numbers is one for a part of a model (``DecoderLayer_#``), which repeats in a pass."""
+    """Whether a name without its numbers is one for a part of a model (``DecoderLayer_#``), which repeats in a pass.
+
+    A number without a word (``h_#``, ``#``) is what lists of modules call their parts; it says no more than that.
+    """
+    if "#" in label and not _WORD.search(label):
+        return True
     return "::" not in label and (_LAYER.search(_words(label)) or _SUBMODULE.fullmatch(label.strip())) is not None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
@@ -45,6 +46,9 @@ def contradiction(manifest: RunManifest, traces: Iterable[Trace]) -> str | None:
     for told in parts:
         if (least := min((*told.clean_step_ns, *told.clean_host_ns, *told.profiled_step_ns), default=1)) <= 0:
             return f"it has a step of {least} ns"
+        together, took = sum(told.clean_step_ns) + sum(told.profiled_step_ns), manifest.outcome.duration_ns
+        if took is not None and together > took:
+            return f"its steps take {_ms(together)} together, and the whole run {_ms(took)}"
     timed = [trace for trace in traces if trace.has_timeline]
     apart = [device_apart(manifest, trace) for trace in timed]
     if timed and all(apart):
@@ -85,8 +89,9 @@ def _listed(values: Iterable[str | int]) -> str:
 
 
 def _alike(one: str, other: str) -> bool:
-    first, second = (" ".join(name.casefold().replace("nvidia", "").split()) for name in (one, other))
-    return first in second or second in first
+    """Whether one name has all words of the other: an H200 NVL is an H200, which is no H20."""
+    first, second = ({*re.findall(r"[^\W_]+", name.casefold())} - {"nvidia"} for name in (one, other))
+    return first <= second or second <= first
 
 
 def _type(manifest: RunManifest, trace: Trace) -> str | None:
@@ -112,6 +117,9 @@ def _training(manifest: RunManifest, trace: Trace) -> str | None:
     return None
 
 
+FASTER = 2.0
+"""A profiler makes no program so many times faster: the fastest step without took at most 1.03 times the slowest with
+one, in 109 true runs."""
 HELD_UP_NS = 100_000_000
 """So long a scheduler may hold a process up."""
 
@@ -148,6 +156,8 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
                 f"its step takes {_ms(mean)}, the host gives out its work in {_ms(given_out)}, and a recorded step has"
                 f" {_ms(all_work)} of GPU work"
             )
+    if clean and profiled and min(clean) > FASTER * max(profiled):
+        return f"its steps take {_ms(min(clean))} or more without a profiler, and {_ms(max(profiled))} or less with one"
     return None
 
 

@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.parsers.bytes_source import ByteSource, read_all
 from tracetui.parsers.chrome import layout
@@ -16,10 +18,13 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import has_table, is_source_page, other_page
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.runs.entries import state_at
 from tracetui.parsers.runs.run import Run
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, siblings, tool_of
 
 PEEK_BYTES = 1 << 18
+WITHIN: ContextVar[tuple[Path, ...]] = ContextVar("WITHIN", default=())
+"""Real paths of the folders that links may not lead out of; none by default, as the user's links are the user's."""
 MAX_DEPTH = 4
 """How many folders deep traces are looked for; JAX puts them three deep (plugins/profile/<run>/)."""
 
@@ -82,6 +87,11 @@ _REFUSED = (
         "JSON in UTF-16 or UTF-32, and JSON is UTF-8",
         "write it anew: iconv -f UTF-16 -t UTF-8 FILE",
     ),
+    (
+        rb'(?:[^\n]*\n){0,50}"?ID"?[;\t][^\n]*"?Kernel Name"?[;\t]',
+        "a table of Nsight Compute with other separators than commas",
+        "give it as ncu printed it",
+    ),
     (rb"\x1f\x8b", "gzip within gzip", "unpack it once: gunzip FILE"),
     (rb"PK\x03\x04|.{257}ustar|BZh[1-9]|\xfd7zXZ\0|\x28\xb5\x2f\xfd|7z\xbc\xaf", "a packed file", "unpack it first"),
     (rb"PAR1", "a Parquet file, as `nsys export` may write", _SQLITE),
@@ -112,6 +122,8 @@ class Candidate(Struct, frozen=True):
     """Which recording of that run it is, of those by torch.profiler: `run.LIGHT` or `run.RICH`."""
     of_folder: Path | None = None
     """The folder of the job, where the folder it lies in says which recording it is (`finding.set_aside`)."""
+    state: tuple[int, ...] = ()
+    """What `entries.state_at` said of it when it was looked at."""
     captures: tuple[Candidate, ...] = ()
     """Of a recording of replays: those of the captures of its graphs (`finding.with_captures`)."""
 
@@ -142,7 +154,7 @@ def inspect(path: Path) -> Candidate:
     for suffix, (what, advice) in _UNREADABLE.items():
         if path.name.lower().endswith(suffix):
             raise TraceError(path, what, advice)
-    head = read_all(path, PEEK_BYTES)
+    state, head = state_at(path), read_all(path, PEEK_BYTES)
     if path.name.lower().endswith((".pb", ".pb.gz")) and _by_magic(head) is None:
         advice = "give the .trace.json.gz beside it, if there is one"
         raise TraceError(path, "a protobuf file, but not XPlane, or damaged", advice)
@@ -152,14 +164,16 @@ def inspect(path: Path) -> Candidate:
         if path.name.lower().endswith(suffix) and _by_magic(head) not in (tool.kind, "nsys"):
             if tool.kind == "ncu":
                 raise TraceError(path, "an Nsight Compute report without its head", "copy it anew")
-            return Candidate(path, tool.kind + REPORT)
+            return Candidate(path, tool.kind + REPORT, state=state)
     if _by_magic(head) is None and (said := refused(head)) is not None:
         raise TraceError(path, *said)
     kind = _kind(head)
     if kind is None:
         what, advice = other_page(head) or ("not a trace that tracetui knows", f"give {EXAMPLES}")
         raise TraceError(path, what, advice)
-    return _ranked(path, head) if kind == "chrome" else Candidate(path, kind, _rank_in_name(path))
+    if kind != "chrome":
+        return Candidate(path, kind, _rank_in_name(path), state=state)
+    return replace(_ranked(path, head), state=state)
 
 
 def refused(head: bytes) -> tuple[str, str] | None:
@@ -223,13 +237,13 @@ def _first_part(path: Path, tool: Tool) -> Path:
 
 def files_below(folder: Path, depth: int = MAX_DEPTH, above: tuple[str, ...] = ()) -> Iterator[Path]:
     """The visible files of a folder and of those in it, by name, but none behind a link that leads back `above`."""
-    above = (*above, os.path.realpath(folder))
+    above, within = (*above, os.path.realpath(folder)), WITHIN.get()
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise TraceError(folder, (error.strerror or str(error)).lower()) from error
     for entry in entries:
-        if entry.name.startswith("."):
+        if entry.name.startswith(".") or (within and not _is_within(entry, within)):
             continue
         # Path.is_dir raises for a link to a name that is too long, or behind a folder that can't be entered
         if os.path.isdir(entry):  # noqa: PTH112
@@ -237,6 +251,10 @@ def files_below(folder: Path, depth: int = MAX_DEPTH, above: tuple[str, ...] = (
                 yield from files_below(entry, depth - 1, above)
         elif os.path.isfile(entry):  # noqa: PTH113
             yield entry
+
+
+def _is_within(path: Path, folders: tuple[Path, ...]) -> bool:
+    return any(map(Path(os.path.realpath(path)).is_relative_to, folders))
 
 
 def _kind(head: bytes) -> str | None:

@@ -63,6 +63,13 @@ def state_of(stat: os.stat_result) -> tuple[int, ...]:
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
 
+def state_at(path: Path) -> tuple[int, ...]:
+    """The same of what lies at a path; nothing where nothing does."""
+    with suppress(OSError):
+        return state_of(path.stat())
+    return ()
+
+
 def keep(key: str, write: Callable[[Path], object]) -> None:
     """Has an entry written into a folder; with a full disk or a read-only home it does nothing."""
     if limit() <= 0:

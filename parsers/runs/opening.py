@@ -24,7 +24,7 @@ from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import claims, comments, proofs
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trace
-from tracetui.parsers.runs.entries import state_of
+from tracetui.parsers.runs.entries import state_at
 from tracetui.parsers.runs.finding import UNFINISHED, Found, find, light_beside, main_file, unfinished
 from tracetui.parsers.runs.manifest import RunManifest
 from tracetui.parsers.runs.run import LIGHT, RICH, LightPass, RankFile, Run
@@ -270,7 +270,13 @@ def _light_passes(found: Found, manifest: RunManifest | None, cache: bool) -> di
     """The light recording of each rich one's path, to be read when it is asked for."""
     if not found.lights and (light := light_beside(found.files, manifest)) is not None:
         found.lights |= {file.path: light for file in found.files if file.recorded_pass == RICH}
-    return {path: LightPass(light.path, partial(_open, light, Watch(), cache)) for path, light in found.lights.items()}
+
+    def read(light: Candidate) -> Trace:
+        if state_at(light.path) != light.state:  # its times would be beside another recording's
+            raise TraceError(light.path, "changed while its run was open", "open the run again")
+        return _open(light, Watch(), cache)
+
+    return {path: LightPass(light.path, partial(read, light)) for path, light in found.lights.items()}
 
 
 def _rank_files(
@@ -446,27 +452,18 @@ def _read(candidate: Candidate, watch: Watch) -> Trace:
         return read_report(candidate.path, watch)
     check(candidate.path, candidate.kind)
     read: Callable[[Path, Watch], Trace] = function(BY_KIND[candidate.kind].reader)
-    before = _state(candidate.path)
     try:
-        trace = read(candidate.path, watch)
+        return read(candidate.path, watch)
     except OSError as error:
         raise TraceError(candidate.path, (error.strerror or str(error)).lower()) from error
-    if _state(candidate.path) == before:
-        return trace
-    changed = Note("missing", "the file changed while it was read: rows may be of both states", 1)
-    return replace(trace, notes=(*trace.notes, changed))
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    """What changes with a file's content; nothing where it is gone."""
-    with suppress(OSError):
-        return state_of(path.stat())
-    return ()
 
 
 def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
     """The candidate's trace; with the rank and the pass that only its folder tells, and what captures tell of it."""
     trace = _with_captures(_cached_or_read(candidate, watch, use_cache), candidate, watch, use_cache)
+    if state_at(candidate.path) != candidate.state:  # it may be read long after the others
+        changed = Note("missing", "the file changed while the run was open: what is shown may be of both states", 1)
+        trace = replace(trace, notes=(*trace.notes, changed))
     if trace.info.rank is None and candidate.rank is not None:
         info = replace(trace.info, rank=candidate.rank, world_size=trace.info.world_size or candidate.world_size)
         trace = replace(trace, info=info)

@@ -24,19 +24,21 @@ V10 = Rule(
     "V10",
     "Times that can't be",
     needs=("timeline", "gpu"),
+    refutes=("whole", "steps", "shares"),
     doubts=("host", "whole", "steps"),
     remark="the clocks of host and GPU do not agree here: gaps and waits are not reliable",
     thresholds={
         "share_percent": chosen(1, "%", "of the launched work that begins before its launch"),
         "slack_us": chosen(1, "us", "by which a kernel may begin before its launch: the clocks' resolution"),
         "early_us": chosen(50, "us", "by which it begins before its launch, so that no gap can be trusted"),
+        "late_s": chosen(3600, "s", "that work waits for its start on an idle GPU: no program waits so long"),
     },
     advice="Record again; if it stays, with another version of CUPTI. Treat gaps and waiting times as unknown till"
     " then.",
     source="torch.profiler's trace validator",
     compared="{share_percent} of either, by more than {slack_us} µs",
     explanation="""
-    Work begins before the call that launched it, or events end before they begin.
+    Work begins before the call that launched it, or hours after it on an idle GPU, or events end before they begin.
 
     The profiler converts the GPU's clock to the host's. If that goes wrong, kernels seem to run before their launch,
     and no conclusion about who waits for whom is valid. The rule compares the start of each activity with the start of
@@ -409,7 +411,8 @@ V31 = Rule(
     of which the recording may be a part but not without any; the sum of the steps under the profiler against that
     of the recorded ones, where there are as many; the type of a known model against that of the matrix products; a
     step without the profiler against what the busiest stream of the GPU works in a recorded one, collectives left
-    out, and against the time in which the host gave out its work, with all GPU work of a recorded one. A range is
+    out, and against the time in which the host gave out its work, with all GPU work of a recorded one; the fastest
+    step without the profiler against twice the slowest with it; all steps against the whole run's time. A range is
     not synchronised: 2 % and 1 ms for each step are allowed. A step can't be shorter than its GPU work; a fifth is
     left for other clocks and the recording's own cost.
 

@@ -28,7 +28,7 @@ from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.operator_calls import in_a_row, inputs_of, launched_by
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.arrays import Bools, Ints
-from tracetui.parsers.nesting import nearest
+from tracetui.parsers.nesting import nearest, with_ancestors
 from tracetui.parsers.runs.manifest import InVain, Spare, Unchanged
 
 MOSTLY = 0.5
@@ -87,18 +87,14 @@ def _without_gradient(facts: Facts, function: Bools) -> Ints:
     if (optimizer := kernel_kinds.optimizer(facts)) is not None:
         needed[optimizer.kernels] = True
     holds, keeps = np.zeros(host.height + 1, np.bool_), np.zeros(host.height + 1, np.bool_)
-    at = nearest(parent, function, launch)
-    while (at >= 0).any():
-        holds[at], keeps[at[needed]] = True, True
-        at = nearest(parent, function, np.append(parent, NONE)[at])
-    spare = holds & ~keeps
-    spare[NONE] = False
-    rows = np.flatnonzero(spare[:-1] & scope_mask(facts.sel))
+    holds[launch], keeps[launch[needed]] = True, True
+    spare = function & with_ancestors(parent, holds[:-1]) & ~with_ancestors(parent, keeps[:-1])
+    rows = np.flatnonzero(spare & scope_mask(facts.sel))
     start = host["start"].to_numpy()[rows]
     begins, ends = (step_at(facts.sel.steps, at) for at in (start, start + host["duration"].to_numpy()[rows]))
     # of a call that the recording cuts, what learns from it may be missing
     rows = rows[begins.eq_missing(ends).to_numpy()]
-    outermost: Ints = rows[~spare[nearest(parent, function, parent[rows])]]
+    outermost: Ints = rows[~np.append(spare, False)[nearest(parent, function, parent[rows])]]
     return outermost
 
 

@@ -257,8 +257,7 @@ def _taken(facts: Facts, found: Units, places: Ints) -> tuple[Ints, Ints, Ints]:
     host, device = facts.trace.host, facts.trace.device
     chosen = np.zeros(found.within.size + 1, np.bool_)
     chosen[places] = True
-    while (more := chosen[found.within] & ~chosen[:-1]).any():
-        chosen[:-1] |= more
+    chosen[:-1] = nearest(found.within, chosen[:-1], np.arange(found.within.size)) >= 0
     inside = chosen[found.of_call]
     start = host["start"].to_numpy()[inside]
     launched = np.append(inside, False)[row_ids(device["launch"])]

@@ -115,9 +115,7 @@ def _range_around(host: pl.DataFrame, calls: Ints) -> Ints:
     rows = walk(host, np.concatenate((_with_call(host, calls), calls)))
     start = host["start"].to_numpy()[rows]
     above = enclosing(lanes_of(host)[rows], start, start + host["duration"].to_numpy()[rows])
-    is_call = np.isin(rows, calls)
-    while (nested := (above != NONE) & is_call[above]).any():
-        above[nested] = above[above[nested]]
+    above = nearest(above, ~np.isin(rows, calls), above)
     place = np.empty(host.height, np.int64)
     place[rows] = np.arange(rows.size)
     around = above[place[calls]]

@@ -96,6 +96,8 @@ def _gpu_of(facts: Facts) -> str | None:
 @looks_for(V10)
 def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     launched = facts.sel.device.select("name", "launch", "start").drop_nulls(["launch", "start"])
+    if (stray := _long_after_its_launch(facts, limits)) is not None:
+        return stray
     negative = sum(
         n.count for n in facts.trace.notes if "negative duration" in n.reason or "end before the start" in n.reason
     )
@@ -127,6 +129,33 @@ def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(early)} of {words.count(launched.height)} start before their call; "
         f"{words.count(negative)} negative durations in {words.count(events)} events",
+        refutes=(),
+    )
+
+
+def _long_after_its_launch(facts: Facts, limits: Limits) -> Finding | None:
+    """Finds work that begins hours after its launch, though its GPU had ended all before it."""
+    work = facts.trace.device.select("name", "device", "launch", "start", "duration").drop_nulls(["launch", "start"])
+    host = facts.trace.host
+    returned = (host["start"] + host["duration"]).gather(work["launch"])
+    ended = (pl.col("start") + pl.col("duration").fill_null(0)).cum_max().shift().over("device")
+    work = work.with_columns(returned=returned).sort("start").with_columns(ended=ended)
+    work = work.with_columns(late=pl.col("start") - pl.max_horizontal("returned", "ended"))
+    stray = work.filter(pl.col("late") > 1e9 * limits.late_s)
+    if not stray.height:
+        return None
+    name, late = str(stray["name"][0]), int(stray["late"][0])
+    return Finding(
+        "invalid",
+        f"{words.count(stray.height)} of {words.count(work.height)} GPU activities begin hours after their launch"
+        f" ({words.ns(late)} the first), though their GPU was idle",
+        (
+            Evidence("begins long after its launch", stray.height, query=Query("kernels", row=name)),
+            Evidence("launched work", work.height),
+        ),
+        f"{words.ns(late)} from the end of its launch, and of all work before it, to its start",
+        threshold=f"more than {words.number(limits.late_s)} s",
+        advice="Times of this file are damaged: record again, and look at what rewrote them.",
     )
 
 

@@ -320,6 +320,7 @@ class Tools:
     def _run(self, path: str) -> tuple[Run, Config, dict[object, Report]]:
         """A run that may be read, read anew if it changed, and its latest report by what was asked."""
         from tracetui.analysis.findings.config import load
+        from tracetui.parsers.runs.detect import WITHIN
 
         place = self._inside(path)
         if not place.exists():
@@ -330,7 +331,11 @@ class Tools:
             if key not in self._open:
                 while len(self._open) >= KEPT:
                     del self._open[next(iter(self._open))]
-                run = headless.open_run([place], Request(cache=self._cache))
+                token = WITHIN.set(tuple(self._roots))
+                try:
+                    run = headless.open_run([place], Request(cache=self._cache))
+                finally:
+                    WITHIN.reset(token)
                 for file in run.files:
                     self._inside(str(file))
                 self._open[key] = run, load(place), {}
