@@ -122,6 +122,8 @@ def parents(lane: Ints, start: Ints, duration: Ints) -> tuple[Ints, Ints]:
         cut_end = np.minimum(own_end[suspects], np.where(above >= 0, end[above], np.iinfo(np.int64).max))
         moved = cut_end != end[suspects]
         rows, cut_end = suspects[moved], cut_end[moved]
+        if not rows.size:
+            break
         has_grown = bool(np.any(cut_end > end[rows]))
         end[rows] = cut_end
         if has_grown:  # it was cut by one that has itself been cut since, so parents are searched again

@@ -88,8 +88,8 @@ class KeyTable:
 
     @staticmethod
     def is_told_by_prefix(name: str) -> bool:
-        """Whether the four bytes that `classify` compares hold the whole key, its closing quote and the colon."""
-        return len(name) + CLOSING <= PREFIX
+        """Whether the four bytes that `classify` compares hold the whole key and its closing quote."""
+        return len(name) < PREFIX
 
     def matches(self, name: str, words: NDArray[np.uint64], begin: Ints) -> Bools:
         """Which strings of a group are this key, compared by its bytes, closing quote and colon."""
@@ -290,8 +290,12 @@ class Tokens:
     def _with_objects(self, text: Bytes) -> Ints:
         """The events with an object besides their arguments: its keys are none of the event's own."""
         opened = text == _OPEN_BRACE
+        arguments = self._values(ARGS, self._keys(ARGS))
+        known = self.begins.size + np.count_nonzero(opened[arguments])
+        if np.count_nonzero(opened) == known:  # as in nearly all chunks
+            return np.empty(0, np.int64)
         opened[self.begins] = False
-        opened[self._values(ARGS, self._keys(ARGS))] = False
+        opened[arguments] = False
         return self.event_at(self._outside(np.flatnonzero(opened)))
 
     def _in_arguments(self, keys: Ints, event: Ints) -> Bools:
