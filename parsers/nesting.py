@@ -117,13 +117,12 @@ def parents(lane: Ints, start: Ints, duration: Ints) -> tuple[Ints, Ints]:
     parent = _predecessors(lane)
     suspects = np.flatnonzero(parent >= 0)
     _climb_to_open(parent, start, end, suspects)
+    suspects = np.flatnonzero((parent >= 0) & (end > end[parent]))  # few, if any
     while suspects.size:
         above = parent[suspects]
         cut_end = np.minimum(own_end[suspects], np.where(above >= 0, end[above], np.iinfo(np.int64).max))
         moved = cut_end != end[suspects]
         rows, cut_end = suspects[moved], cut_end[moved]
-        if not rows.size:
-            break
         has_grown = bool(np.any(cut_end > end[rows]))
         end[rows] = cut_end
         if has_grown:  # it was cut by one that has itself been cut since, so parents are searched again
