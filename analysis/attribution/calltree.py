@@ -19,7 +19,6 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.categories import encode
-from tracetui.parsers.links import lookup
 from tracetui.parsers.nesting import LaneClock, nearest, parents
 
 NONE = -1
@@ -44,7 +43,10 @@ class CallTree(Struct, frozen=True):
 
     def nodes_of(self, host_rows: Ints) -> Ints:
         """The node of each host row, or -1 where the row is negative or is not a node."""
-        return lookup(self.rows, host_rows)
+        place = np.full(int(self.rows.max(initial=NONE)) + 2, NONE)
+        place[self.rows] = np.arange(self.rows.size)
+        found: Ints = place[np.minimum(host_rows, place.size - 1)]
+        return found
 
     def of_children(self, values: Ints) -> Ints:
         """For each node, the sum of its direct children's values."""
