@@ -290,12 +290,8 @@ class Tokens:
     def _with_objects(self, text: Bytes) -> Ints:
         """The events with an object besides their arguments: its keys are none of the event's own."""
         opened = text == _OPEN_BRACE
-        arguments = self._values(ARGS, self._keys(ARGS))
-        known = self.begins.size + np.count_nonzero(opened[arguments])
-        if np.count_nonzero(opened) == known:  # as in nearly all chunks
-            return np.empty(0, np.int64)
         opened[self.begins] = False
-        opened[arguments] = False
+        opened[self._values(ARGS, self._keys(ARGS))] = False
         return self.event_at(self._outside(np.flatnonzero(opened)))
 
     def _in_arguments(self, keys: Ints, event: Ints) -> Bools:
