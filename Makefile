@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens docs man trust fuzz fuzz-table fuzz-apart aarch64 dist tag site
+.PHONY: check test lint typecheck layers typed-links screens docs man trust peers fuzz fuzz-table fuzz-apart aarch64 dist tag site
 
 check: lint typecheck layers test
 
@@ -38,6 +38,10 @@ trust:
 	$(PYTHON) tests/planted.py
 	$(PYTHON) tests/read_files.py
 
+# Draws the table of loaders in benchmarks/README.md as a picture beside it.
+peers:
+	$(PYTHON) benchmarks/picture.py
+
 # Tries COUNT damaged and odd inputs of every format on JOBS processes; finds and summary.json go to build/fuzz.
 SEED ?= 1
 COUNT ?= 4000
@@ -63,7 +67,7 @@ aarch64:
 site:
 	rm -rf build/site-docs && mkdir -p build/site-docs
 	cp -r README.md CHANGELOG.md CONTRIBUTING.md docs build/site-docs
-	cp --parents samples/README.md $$(find benchmarks -name '*.md') build/site-docs
+	cp --parents samples/README.md $$(find benchmarks -name '*.md' -o -name '*.svg') build/site-docs
 	$(PYTHON) -m mkdocs build --strict
 
 # Builds what a release consists of into dist/ (needs tracetui[release]); docs/install.md has the rest of the steps.

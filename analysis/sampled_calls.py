@@ -231,7 +231,7 @@ def _with_library(trace: Trace, rows: Ints, there: pl.DataFrame, texts: pl.Serie
     top = np.flatnonzero(is_top.to_numpy())
     if not top.size:
         return texts
-    host, frame = trace.host, np.append(own_frames(trace).frame, NONE)
+    host, frame = trace.host, own_frames(trace).frame
     library = of_kinds(host["kind"], "python") & matching(host["name"], is_of_library)
     within = nearest(parents_of(host), library, rows[top])
     within[frame[within] != frame[rows[top]]] = NONE

@@ -129,6 +129,7 @@ def parents(lane: Ints, start: Ints, duration: Ints) -> tuple[Ints, Ints]:
     parent = _predecessors(lane)
     suspects = np.flatnonzero(parent >= 0)
     _climb_to_open(parent, start, end, suspects)
+    suspects = np.flatnonzero((parent >= 0) & (end > end[parent]))  # few, if any
     while suspects.size:
         above = parent[suspects]
         cut_end = np.minimum(own_end[suspects], np.where(above >= 0, end[above], np.iinfo(np.int64).max))

@@ -5,12 +5,14 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from laid_out import body
 from sample_runs import recorded, run_of
 from tui_pilot import opened, press
 
+from tracetui.analysis.attribution.calltree import merged_paths
 from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
@@ -33,6 +35,14 @@ Recording = Callable[[str], Trace]
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 MLP = "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"
 WORK = ["kernel", "memcpy", "memset", "graph"]
+
+
+@pytest.mark.parametrize("codes", [[0, 1, 2], [2, 0, 1]])
+def test_paths_of_one_depth_are_numbered_by_their_first_node_whatever_the_codes_of_names(codes: list[int]) -> None:
+    label = np.array(codes)[[0, 1, 0, 2, 1]]
+    path, parent, labels = merged_paths(np.array([-1, 0, -1, 2, 0]), label, 3)
+    assert (path.tolist(), parent.tolist()) == ([0, 1, 0, 2, 1], [-1, 0, 0])
+    assert labels.tolist() == codes
 
 
 def test_paths_name_every_module_around(recording: Recording) -> None:

@@ -19,7 +19,6 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 from tracetui.parsers.arrays import Bools, Ints
 from tracetui.parsers.categories import encode
-from tracetui.parsers.links import lookup
 from tracetui.parsers.nesting import LaneClock, nearest, parents
 
 NONE = -1
@@ -44,7 +43,10 @@ class CallTree(Struct, frozen=True):
 
     def nodes_of(self, host_rows: Ints) -> Ints:
         """The node of each host row, or -1 where the row is negative or is not a node."""
-        return lookup(self.rows, host_rows)
+        place = np.full(int(self.rows.max(initial=NONE)) + 2, NONE)
+        place[self.rows] = np.arange(self.rows.size)
+        found: Ints = place[np.minimum(host_rows, place.size - 1)]
+        return found
 
     def of_children(self, values: Ints) -> Ints:
         """For each node, the sum of its direct children's values."""
@@ -157,7 +159,8 @@ def merged_paths(above: Ints, label: Ints, labels: int) -> tuple[Ints, Ints, Int
 
     Returns:
         The path number of each node; for each path the number of the path above, or -1, and its label. A parent's
-        number is smaller than its children's.
+        number is smaller than its children's, and paths of one depth are numbered by their first node, since labels
+        are codes, which differ from one reading to the next.
     """
     path, most = np.full(above.size, NONE, np.int64), max(labels, 1)
     paths: list[Ints] = [np.empty(0, np.int64)]
@@ -166,9 +169,10 @@ def merged_paths(above: Ints, label: Ints, labels: int) -> tuple[Ints, Ints, Int
     level, size = by_above[: edges[0]], 0  # those without a node above
     while level.size:
         outer = np.where(above[level] >= 0, path[above[level]], NONE)
-        distinct, number = np.unique((outer + 1) * most + label[level], return_inverse=True)
-        path[level] = number + size
-        paths.append(distinct)
+        distinct, first, number = np.unique((outer + 1) * most + label[level], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        path[level] = np.argsort(order)[number] + size
+        paths.append(distinct[order])
         size += distinct.size
         first, inside = edges[level], edges[level + 1] - edges[level]
         slices = np.arange(int(inside.sum())) + np.repeat(first - np.cumsum(inside) + inside, inside)

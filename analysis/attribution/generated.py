@@ -33,6 +33,7 @@ MOST_FILES, MOST_BYTES = 2_000, 4 << 20
 """So many files are read at most, and none that is larger."""
 MOST_LINES = 3
 STACKS = "inductor_provenance_tracking_kernel_stack_traces.json"
+MARKS = re.compile(r"# kernel path: |# \[Provenance debug handles\] ")
 _PATH = re.compile(r"^# kernel path: (?P<path>.+\.py)\s*$")
 _NODES = re.compile(r"^# (?:\w+ )*Source Nodes: \[(?P<nodes>.*?)\]")
 _CALL = re.compile(r"^\s*# \[Provenance debug handles\] (?P<kernel>\S+?):\d+\s*$")
@@ -84,7 +85,7 @@ def written(trace: Trace) -> Written:
             continue
         if path.name == STACKS:
             lines |= _lines(text)
-        else:
+        elif MARKS.search(text):  # most files of a project's folder are none of Inductor's
             nodes |= dict(_nodes(text))
             calls[path.name] = [*_made(text)]
     return Written(nodes, lines, calls)

@@ -77,13 +77,13 @@ class Frames(Struct, frozen=True):
     own: Bools
     """Whether it is such a frame: a Python function, or an operator whose stack was recorded."""
     frame: Ints
-    """The innermost such frame around it, or itself."""
+    """The innermost such frame around it, or itself; this and the next three have one more entry, for no row."""
     unit: Ints
     """What that frame called in which the row is, or itself: a library's function, a module, an operator."""
     operator: Ints
     """The outermost of the operators that directly enclose each other around it, or itself."""
     called: Ints
-    """Of a unit: the operator in it if it is the only one, or itself; not of a module, and one more for no row."""
+    """Of a unit: the operator in it if it is the only one, or itself; not of a module."""
     running: Nesting | None
     """The functions of the thread that launches most GPU work, of those that run such functions."""
     rows: Ints
@@ -116,8 +116,8 @@ def own_frames(trace: Trace) -> Frames:
         running = nest(np.zeros(rows.size, np.int64), start, duration, LaneClock(1, start, start + duration))
     unit = np.where(own | recorder | (frame < 0), NONE, top)
     called = _what_is_called(host, unit, outermost)
-    frame = np.append(_first_calls(host, parent, own), NONE)[frame]
-    return Frames(own, frame, unit, outermost, called, running, rows)
+    frame = np.append(_first_calls(host, parent, own), NONE)[np.append(frame, NONE)]
+    return Frames(own, frame, np.append(unit, NONE), np.append(outermost, NONE), called, running, rows)
 
 
 def recorder_frames(host: pl.DataFrame) -> Bools:
@@ -150,16 +150,15 @@ class Around(Struct, frozen=True):
 def around(trace: Trace, rows: Ints, when: Ints | None = None) -> Around:
     """Finds frame, module and operator of host rows (-1 for none); `when` is the time of each, by default its start."""
     host, frames, modules = trace.host, own_frames(trace), _modules(trace)
-    frame_of, unit_of, operator_of = (np.append(of, NONE) for of in (frames.frame, frames.unit, frames.operator))
-    frame, module, call, before = frame_of[rows], modules[rows], operator_of[rows], forwards(trace)[rows]
+    frame, module, call, before = (of[rows] for of in (frames.frame, modules, frames.operator, forwards(trace)))
     of_task = np.flatnonzero((before >= 0) & (frame < 0))
     before = before[of_task]
     backward = np.zeros(rows.size, np.bool_)
     backward[of_task] = module[of_task] < 0
     module[of_task[backward[of_task]]] = modules[before[backward[of_task]]]
-    frame[of_task] = frame_of[before]
+    frame[of_task] = frames.frame[before]
     other = np.flatnonzero(call < 0)
-    call[other] = frames.called[unit_of[rows[other]]]
+    call[other] = frames.called[frames.unit[rows[other]]]
     lost = np.flatnonzero((frame < 0) & ((rows >= 0) | (when is not None)))
     if frames.running is not None and lost.size:
         # of what another thread does, the frame that waits for it
@@ -363,11 +362,11 @@ def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
 
 def innermost_units(trace: Trace) -> Ints:
     """What the program's own frames called in which no other frame of its own runs."""
-    frames, parent = own_frames(trace), np.append(parents_of(trace.host), NONE)
-    around = np.append(frames.unit, NONE)[parent[np.flatnonzero(frames.own)]]
+    frames, parent = own_frames(trace), parents_of(trace.host)
+    around = frames.unit[parent[np.flatnonzero(frames.own)]]
     outer = np.zeros(trace.host.height + 1, np.bool_)
     outer[around] = True
-    return np.flatnonzero((frames.unit == np.arange(trace.host.height)) & ~outer[:-1])
+    return np.flatnonzero((frames.unit[:-1] == np.arange(trace.host.height)) & ~outer[:-1])
 
 
 def launching_rows(device: pl.DataFrame) -> Ints:
@@ -386,7 +385,7 @@ def frames_around(trace: Trace, row: int) -> list[str]:
     rows: list[int] = []
     while at >= 0:
         rows.append(at)
-        at = int(frames.frame[parent[at]]) if parent[at] >= 0 else NONE
+        at = int(frames.frame[parent[at]])
     texts = [str(text) for text in _frame_texts(trace, np.array(rows, np.int64))]
     return [f"{BACKWARD}{texts[0]}", *texts[1:]] if texts and found.backward[0] else texts
 

@@ -206,23 +206,18 @@ def inner_calls(host: pl.DataFrame, graph: Graph, layers: HostLayers, at: Ints, 
     layer_key, begin_key, end_key = (
         clock.key(of, time) for of, time in ((layers.thread, layers.time), (thread, begin), (thread, end))
     )
-    # the ends of the pieces go between the layers, which are many and in order already
-    edge = np.concatenate((begin_key, end_key))
-    by_key = np.argsort(edge, kind="stable")
-    edge, is_begin = edge[by_key], by_key < begin.size
-    where = np.searchsorted(layer_key, edge, side="right")
-    key = np.insert(layer_key, where, edge)
-    moment = np.insert(layers.time, where, np.concatenate((begin, end))[by_key])
-    place = np.insert(np.arange(layers.time.size), where, where - 1)
-    begun = (where + np.arange(where.size))[is_begin]
-    owner = np.repeat(np.arange(-1, begin.size), np.diff(begun, prepend=0, append=key.size))
-    # a piece ends on its thread, so that no stretch inside one reaches from thread to thread
-    inside = (key[1:] > key[:-1]) & (key[:-1] < np.append(end_key, np.iinfo(np.int64).min)[owner[:-1]])
-    start, stop = moment[:-1][inside], moment[1:][inside]
-    place, owner = place[:-1][inside], owner[:-1][inside]
+    # from the layer that a piece begins in to the last one that begins before its end
+    first = np.searchsorted(layer_key, begin_key, side="right") - 1
+    parts = np.maximum(np.searchsorted(layer_key, end_key) - first, 0)
+    owner, ends = np.repeat(np.arange(begin.size), parts), np.cumsum(parts)
+    place = np.arange(owner.size) + np.repeat(first - ends + parts, parts)
+    moment, some = np.append(layers.time, 0), parts > 0
+    start, stop = moment[place], moment[place + 1]
+    start[(ends - parts)[some]], stop[(ends - 1)[some]] = begin[some], end[some]
     row = np.append(layers.row, NONE)[place]
     row[(place < 0) | (np.append(layers.thread, NONE)[place] != thread[owner])] = NONE
-    return Inner(ordered[owner], start, stop, row)
+    lasting = start < stop
+    return Inner(ordered[owner[lasting]], start[lasting], stop[lasting], row[lasting])
 
 
 def resources_of(inner: Inner, layers: HostLayers) -> Codes:

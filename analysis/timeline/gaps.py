@@ -279,7 +279,7 @@ def _pieces(trace: Trace, every: pl.DataFrame, lane: Ints) -> pl.DataFrame:
     host, lanes = trace.host, lanes_of(trace.host)
     of, outermost = own_frames(trace), parents_of(host) == NONE
     outer = outermost & ~of_kinds(host["kind"], "annotation", "dataloader")
-    rows = np.flatnonzero(of.own | (of.unit == np.arange(host.height)) | outer)
+    rows = np.flatnonzero(of.own | (of.unit[:-1] == np.arange(host.height)) | outer)
     rows = rows[np.isin(lanes[rows], lane)]
     rows = rows[np.lexsort((host["start"].to_numpy()[rows], lanes[rows]))]
     start, lasting = host["start"].to_numpy()[rows], host["duration"].fill_null(0).to_numpy()[rows]

@@ -88,8 +88,8 @@ class KeyTable:
 
     @staticmethod
     def is_told_by_prefix(name: str) -> bool:
-        """Whether the four bytes that `classify` compares hold the whole key, its closing quote and the colon."""
-        return len(name) + CLOSING <= PREFIX
+        """Whether the four bytes that `classify` compares hold the whole key and its closing quote."""
+        return len(name) < PREFIX
 
     def matches(self, name: str, words: NDArray[np.uint64], begin: Ints) -> Bools:
         """Which strings of a group are this key, compared by its bytes, closing quote and colon."""

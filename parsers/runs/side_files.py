@@ -39,7 +39,7 @@ def opened(file: Path) -> Iterator[tuple[BinaryIO, int]]:
             folder.
     """
     try:
-        inside = file.resolve().is_relative_to(file.parent.resolve())
+        inside = not file.is_symlink() or file.resolve().is_relative_to(file.parent.resolve())
     except RuntimeError as error:  # before Python 3.13
         raise OSError(0, "left out, since it is a link to itself", str(file)) from error
     if not inside:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import own_frames
 from tracetui.analysis.base import intervals, names
@@ -120,7 +120,7 @@ def _carrying(facts: Facts, rows: Bools) -> Bools:
     up = names.matching(device["name"], lambda name: operation_name(name) == BETWEEN[0])
     calls = frames.operator[row_ids(device["launch"])[up & device["launch"].is_not_null().to_numpy()]]
     calls = calls[calls >= 0]
-    mine = frames.frame[rows & made]
+    mine = frames.frame[:-1][rows & made]
     carrying = np.zeros(rows.size, np.bool_)
     carrying[calls[np.isin(frames.frame[calls], mine[mine >= 0])]] = True
     return carrying & scope_mask(facts.sel)
@@ -133,10 +133,10 @@ def _alone(facts: Facts) -> Bools:
     calls = np.flatnonzero(of_kinds(host["kind"], "runtime", "driver"))
     inner = operator & names.matching(host["name"], lambda name: name.startswith("aten::"))
     outermost = own_frames(facts.trace).operator
-    around = np.append(outermost, NONE)[parents_of(host)[calls]]
+    around = outermost[parents_of(host)[calls]]
     launching = np.zeros(host.height + 1, np.bool_)
     launching[around] = True
-    alone: Bools = inner & (outermost == np.arange(host.height)) & ~launching[:-1]
+    alone: Bools = inner & (outermost[:-1] == np.arange(host.height)) & ~launching[:-1]
     return alone
 
 

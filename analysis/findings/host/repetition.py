@@ -101,9 +101,9 @@ def units(facts: Facts, looping: int) -> Units | None:
     inside = scope_mask(facts.sel)
     function = frames.own & ~names.matching(host["name"], lambda name: bool(PART.search(name)))
     is_module = of_kinds(host["kind"], "module")
-    unit = np.flatnonzero((frames.unit == row) & (frames.frame >= 0) & inside)
+    unit = np.flatnonzero((frames.unit[:-1] == row) & (frames.frame[:-1] >= 0) & inside)
     # what holds modules is a part of the network
-    unit = unit[~np.isin(unit, frames.unit[is_module]) | is_module[unit]]
+    unit = unit[~np.isin(unit, frames.unit[:-1][is_module]) | is_module[unit]]
     called = np.where(frames.called[unit] >= 0, frames.called[unit], unit)
     is_pass = names.matching(host["name"], lambda name: bool(re.search(_BACKWARD, name)))
     backward, passes = np.flatnonzero(is_pass), np.full(host.height + 1, NONE)
