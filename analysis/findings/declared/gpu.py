@@ -303,7 +303,8 @@ F25 = Rule(
     unique, cumsum), with the work of their gradients, by the function of the program that calls them. Such work can
     often be less, as it commutes with what is linear, or is of more rows than are needed; how much is not known, so the
     gain is an upper end. A boolean mask as an index is told by its search (nonzero). A sort counts where a slice of its
-    result follows: topk yields that. One that is read whole is needed.""",
+    result follows, which topk yields, or where its order is next compared with something (eq): the place of one is how
+    many are greater. One that is read whole is needed.""",
 )
 
 F23 = Rule(

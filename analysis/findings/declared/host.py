@@ -529,7 +529,7 @@ S40 = Rule(
     "S40",
     "Threads queue for a lock",
     needs=("timeline", "frames"),
-    rests_on=("host", "whole"),
+    rests_on=("shares",),
     thresholds={"share_percent": chosen(20, "%", "in which several threads are in the function, of the steps")},
     advice="Give each thread its own of what the lock guards (threading.local, a buffer per call), or hold it for the"
     " lines alone that need it. More threads change nothing. Threads work at once as far as what they call leaves"

@@ -292,7 +292,7 @@ MOVED = (
                 r"|multinomial)$"), "sorting",
      "Sort fewer numbers: cut candidates first, keep an order that stays from step to step, or take a threshold."),
     (re.compile(r"^aten::(?:arg)?sort$"), "sorting",
-     "Take the largest alone: torch.topk yields what is used of it."),
+     "The largest alone are torch.topk; a rank is a count of what is greater: (scores > own).sum(-1)."),
 )  # fmt: skip
 """Operators that neither multiply nor fuse, what their work is called, and how there may be less of it."""
 MASKED = (
@@ -312,7 +312,7 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
     launched = launched.with_columns(name=operators, kind=operators.replace_strict(kinds, default=None)).drop_nulls()
     in_order = launched["name"].str.contains("sort$")
     launched = launched.filter(
-        ~in_order | launched["operator"].is_in(_sliced(facts, launched["operator"].filter(in_order)))
+        ~in_order | launched["operator"].is_in(_needless_sorts(facts, launched["operator"].filter(in_order)))
     )
     if not launched.height:
         return
@@ -347,16 +347,36 @@ NEXT = 16
 """Of the operators after a sort, so many are looked at for what reads its result."""
 
 
-def _sliced(facts: Facts, sorts: pl.Series) -> list[int]:
-    """Of these sorts, those of which the same thread next takes a slice that is smaller than the whole."""
+def _needless_sorts(facts: Facts, sorts: pl.Series) -> list[int]:
+    """Of these sorts, those of whose result little is used.
+
+    The same thread next takes a slice that is smaller than the whole, or compares the order with something before
+    anything else reads it, as who looks for the place of one does.
+    """
     host, found = facts.trace.host, list[int]()
     rows = sorts.cast(pl.Int64).unique().sort().to_numpy()
+    start = host["start"].to_numpy()
     for sort, (_, after) in zip(rows.tolist(), in_a_row(facts, rows, NEXT), strict=True):
+        after = after[start[after] >= start[sort] + int(host["duration"][sort])]
         given = next(iter(inputs_of(host["input_shapes"][sort])), [])
-        slices = after[(host["name"].gather(after) == "aten::slice").to_numpy()].tolist()
-        if any(_takes_less(given, host["input_shapes"][row], host["concrete_inputs"][row]) for row in slices):
+        called = host["name"].gather(after).cast(pl.String).to_list()
+        sliced = [row for row, name in zip(after.tolist(), called, strict=True) if name == "aten::slice"]
+        readers = (
+            (name, host["input_types"][row])
+            for row, name in zip(after.tolist(), called, strict=True)
+            if not _VIEW.match(name) and given in inputs_of(host["input_shapes"][row])
+        )
+        first, types = next(readers, ("", ""))
+        is_searched = _COMPARES.match(first) and str(types).startswith('["long int"')
+        if is_searched or any(
+            _takes_less(given, host["input_shapes"][row], host["concrete_inputs"][row]) for row in sliced
+        ):
             found.append(sort)
     return found
+
+
+_COMPARES = re.compile(r"^aten::(?:eq|ne|lt|le|gt|ge|isin)$")
+_VIEW = re.compile(r"^aten::(?:as_strided|view|_?reshape\w*|expand|unsqueeze|squeeze|transpose|t|detach|alias|slice)$")
 
 
 def _takes_less(given: list[int], shapes: str | None, values: str | None) -> bool:
@@ -374,7 +394,10 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     host, launched = facts.trace.host, facts.launches.filter(pl.col("operator").is_not_null())
     texts = host["input_shapes"].gather(launched["operator"]).cast(pl.String)
     # an outer product has such a result too, but is what it is for
-    broadcasting = texts.filter(pl.Series(kernel_kinds.of_category(launched, "elementwise"))).unique().drop_nulls()
+    called = host["name"].gather(launched["operator"]).cast(pl.String)
+    # nobody sums up a mask: what has its size is something else
+    makes = pl.Series(kernel_kinds.of_category(launched, "elementwise")) & ~called.str.contains(_COMPARES.pattern)
+    broadcasting = texts.filter(makes).unique().drop_nulls()
     given = {text: [tuple(shape) for shape in inputs_of(text) if shape] for text in texts.unique().drop_nulls()}
     results = {text: _broadcast(given[text]) for text in broadcasting}
     large = {
@@ -384,7 +407,6 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     }
     places = around(facts.trace, row_ids(launched["operator"]))
     holds = np.where(places.frame >= 0, places.frame, places.module)
-    called = host["name"].gather(launched["operator"]).cast(pl.String)
     sums = names.matching(called, lambda name: bool(_SUMS.match(name))) & ~places.backward
 
     def read(size: int) -> Bools:
