@@ -235,16 +235,15 @@ def _compared(ours: Work, keys: Ints, theirs: Work, their_keys: Ints) -> Iterato
     nearly as much, of several the one of its number, from the beginning again where there are fewer of those.
     """
     steps = [theirs.of_step(step) for step in range(theirs.steps)]
-    alike: dict[bytes, list[slice]] = {}
-    for other in steps:
-        alike.setdefault(their_keys[other].tobytes(), []).append(other)
+    launched = [their_keys[other].tobytes() for other in steps]
     for step in range(ours.steps if steps else 0):
         mine = ours.of_step(step)
-        in_turn = [steps[(step + later) % len(steps)] for later in range(len(steps))]
-        size = mine.stop - mine.start
-        nearest = min(in_turn, key=lambda other, size=size: abs(other.stop - other.start - size))  # type: ignore[misc]
-        for other in alike.get(keys[mine].tobytes(), [nearest]):
-            yield mine, other
+        size, told = mine.stop - mine.start, keys[mine].tobytes()
+        in_turn = [(step + later) % len(steps) for later in range(len(steps))]
+        alike = [other for other in in_turn if launched[other] == told]
+        nearest = min(in_turn, key=lambda other, size=size: abs(steps[other].stop - steps[other].start - size))  # type: ignore[misc]
+        for other in alike or [nearest]:
+            yield mine, steps[other]
 
 
 def _share(spent: Ints, chosen: Bools) -> float | None:
