@@ -254,8 +254,10 @@ def test_profile_s_recording_of_the_capture_belongs_to_that_of_the_replays(tmp_p
     other = open_path(tmp_path / "other", cache=False)
     assert other.main.replays is None
     # the steps that were recorded may be those between two replays
+    copyfile(VIM_FP16 / "run.json", tmp_path / "no replay" / "run.json")
     between = open_path(tmp_path / "no replay", cache=False)
     assert [one.source.path.name for one in between.traces] == ["trace.pt.trace.json"]
+    assert between.name == "no replay"
     # a run of `profile` is called by its folder, which has nothing but its recordings
     copyfile(VIM_FP16 / "run.json", tmp_path / "same" / "run.json")
     assert open_path(tmp_path / "same", cache=False).name == "same"

@@ -302,11 +302,10 @@ def with_captures(files: list[Candidate]) -> list[Candidate]:
         near = near or [file for file in of_rank if file.path.parent.parent == capture.path.parent.parent]
         for file in near:
             if file.path not in replaying:
-                replaying[file.path] = mentions(file.path, REPLAY)
+                # one that tells its pass is of this run, even where no recorded step replays
+                replaying[file.path] = capture.recorded_pass == CAPTURE_PASS or mentions(file.path, REPLAY)
             if replaying[file.path]:
                 homes.setdefault(file.path, []).append(capture)
-            # one that tells its pass is of this run, even where no recorded step replays
-            if replaying[file.path] or capture.recorded_pass == CAPTURE_PASS:
                 aside.add(capture.path)
     kept = (file for file in files if file.path not in aside)
     return [replace(file, captures=tuple(homes.get(file.path, ()))) for file in kept]

@@ -397,7 +397,7 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     called = host["name"].gather(launched["operator"]).cast(pl.String)
     # nobody sums up a mask: what has its size is something else
     makes = pl.Series(kernel_kinds.of_category(launched, "elementwise")) & ~called.str.contains(_COMPARES.pattern)
-    broadcasting = texts.filter(makes).unique().drop_nulls()
+    broadcasting = texts.filter(makes).unique(maintain_order=True).drop_nulls()
     given = {text: [tuple(shape) for shape in inputs_of(text) if shape] for text in texts.unique().drop_nulls()}
     results = {text: _broadcast(given[text]) for text in broadcasting}
     large = {
@@ -428,7 +428,7 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
     text, shape = next((text, result) for text, result in large.items() if prod(result) == size)
-    name = str(host["name"][int(launched["operator"].filter(texts == text)[0])])
+    name = str(called.filter(makes & (texts == text))[0])
     return bound.finding(
         f"Avoid the tensor of {' × '.join(map(words.count, shape))} that {name} makes by broadcasting",
         (
