@@ -253,12 +253,16 @@ def test_what_is_compiled_within_recorded_steps_is_told(tmp_path: Path) -> None:
     launching(made, blocked=False)
     assert silent("S32", made.facts(tmp_path))
     place = CompiledPlace("Tensor.item()", "/home/ann/net.py:9", 8)
-    compiled = Compiled((place, CompiledPlace("print", None, 1)), (CompiledPlace("0/0: size of x", "net.py:5", 2),))
+    often, once = CompiledPlace("0/0: size of x", "net.py:5", 6), CompiledPlace("0/1: size of y", "net.py:5", 1)
+    # a size that came once was compiled before the steps
+    few = RunManifest(measurement=Measurement(compiled=Compiled((), (often,))))
+    assert silent("S32", made.facts(tmp_path, few))
+    compiled = Compiled((place, CompiledPlace("print", None, 1)), (often, once))
     breaks, again = look("S32", made.facts(tmp_path, RunManifest(measurement=Measurement(compiled=compiled)))).found
     assert (breaks.severity, breaks.impact_ns) == ("info", None)
     assert breaks.title == "torch.compile breaks its graphs at 2 places, most at ~/net.py:9"
     assert [(one.label, one.value) for one in breaks.evidence] == [("~/net.py:9: Tensor.item()", 8), ("print", 1)]
-    assert again.title == "torch.compile compiled again for 1 place, most at net.py:5"
+    assert again.title == "torch.compile compiled again for 2 places, most at net.py:5"
     made.host("cpu_op", "_compile.compile_inner (dynamo_timed)", 100, 350)
     found = finding("S32", made.facts(tmp_path))
     assert "works 1 time within 3 recorded steps" in found.title
@@ -872,11 +876,13 @@ def test_a_large_result_of_small_operands_that_is_added_up_is_told(tmp_path, ope
     assert found.least_ns == 0
 
 
-def step_of(made: Made, operators: list[tuple[str, list[list[int]], list[str]]], now: float, step: int) -> float:
+def step_of(
+    made: Made, operators: list[tuple[str, list[list[int]], list[str]]], now: float, step: int, type_: str = "float"
+) -> float:
     """Adds a step in which these operators run one after the other, each with a kernel; returns its end."""
     begin, free = now, now + 15
     for name, dims, values in operators:
-        told: dict[str, list[list[int]] | list[str]] = {"Input Dims": dims}
+        told: dict[str, list[list[int]] | list[str]] = {"Input Dims": dims, "Input type": [type_] * len(dims)}
         made.host("cpu_op", name, now, now + 20, **told | ({"Concrete Inputs": values} if values else {}))
         made.launch("some_kernel", (now + 5, now + 10), (free, free + 100))
         now, free = now + 25, free + 100
@@ -927,6 +933,23 @@ def test_a_sort_is_told_where_only_a_part_of_its_result_is_taken(tmp_path: Path,
         now = step_of(made, [("aten::sort", [dims, [], []], []), taken], now, step)
     facts = made.facts(tmp_path)
     assert silent("F25", facts) if not told else "torch.topk" in finding("F25", facts).advice
+
+
+@pytest.mark.parametrize(
+    ("reader", "type_", "told"),
+    [
+        ("aten::eq", "long int", True),  # where one stands in the order
+        ("aten::eq", "float", False),  # neighbours in what was sorted
+        ("aten::_softmax", "long int", False),
+    ],
+)
+def test_a_sort_is_told_where_its_order_is_searched(tmp_path: Path, reader: str, type_: str, told: bool) -> None:
+    made, now, dims = Made(), 0.0, [64, 4096]
+    for step in range(3):
+        called = [("aten::sort", [dims, []]), ("aten::unsqueeze", [[64], []]), (reader, [dims, [64, 1]])]
+        now = step_of(made, [(*each, []) for each in [*called, ("aten::eq", [dims, [64, 1]])]], now, step, type_)
+    facts = made.facts(tmp_path)
+    assert silent("F25", facts) if not told else ".sum(-1)" in finding("F25", facts).advice
 
 
 @pytest.mark.parametrize("single", [True, False])

@@ -448,7 +448,15 @@ class Watched:
         self.net = Net
         self.original = torch.nn.Module.__call__
         self.found: list[Any] = []
-        self.watch = script.Watch(self.found.append)
+        self.rounds: list[int] = []
+        self.watch = script.Watch(lambda module, calls: (self.found.append(module), self.rounds.append(calls)))
+
+    def calls_in_places(self, net: Any, order: str) -> list[int]:
+        """Calls a module in the places of this order; returns how many calls are a round of what was found."""
+        places = {"a": lambda: net(), "b": lambda: net(), "c": lambda: net()}
+        for place in order:
+            places[place]()
+        return self.rounds
 
     def calls(self, nets: dict[str, Any], order: str) -> list[str]:
         """Calls modules in this order; returns the names of what was found."""
@@ -474,6 +482,26 @@ def test_the_module_that_repeats(torch: Any, order: str, expected: list[str]) ->
     program = Watched(torch)
     assert program.calls({name: program.net(name) for name in "abcdefgh"}, order) == expected
     assert (torch.nn.Module.__call__ is program.original) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("a" * 8, [1]),
+        ("ab" * 4, [2]),  # both sides of a triple are ranked, in two places
+        ("aaaabc" * 2, [6]),  # four drafts, their check, and what is kept of it
+        ("aaaabc" + "aaaab", []),
+        ("b" + "aaaabc" * 2, [6]),  # after a prompt
+        ("b" + "ac" * 4, [2]),
+        ("bb" + "a" * 7, []),
+        ("bb" + "a" * 8, [1]),  # a loop that warms up, and the one that follows
+        ("c" + "abacbcabbaacbbcabcabaac", [1]),  # in no order
+        ("b" + "a" * 15 + "b", [1]),  # token after token
+    ],
+)
+def test_how_many_calls_are_a_round(torch: Any, order: str, expected: list[int]) -> None:
+    program = Watched(torch)
+    assert program.calls_in_places(program.net("a"), order) == expected
 
 
 def test_modules_within_a_module_are_not_counted(torch: Any) -> None:

@@ -209,6 +209,15 @@ def test_steps_are_compared_in_turn() -> None:
     assert rows_in_rich(light, rich).tolist() == [-1] * 4 + [0, 1, 2, 3] + [4, 5, 6, 7] + [0, 1, 2, 3]
 
 
+def test_steps_of_two_kinds_are_compared_with_their_own_kind() -> None:
+    short, long = ["a", "b"], ["a", "c", "c", "d"]
+    rich = recording(short, long, short)
+    rows = [0, 1], [2, 3, 4, 5], [6, 7]
+    assert rows_in_rich(recording(long, short, long), rich).tolist() == rows[1] + rows[2] + rows[1]
+    # the last one has a launch more, and is still most like the long one
+    assert rows_in_rich(recording(short, long, [*long, "e"]), rich).tolist() == rows[0] + rows[1] + [*rows[1], -1]
+
+
 def test_what_has_no_partner_has_no_row() -> None:
     light = recording(["a", "new", ("b", 3), "c", "c"])
     rich = recording(["a", ("b", 2), "c", "gone"])

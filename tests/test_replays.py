@@ -238,14 +238,14 @@ def test_profile_s_recording_of_the_capture_belongs_to_that_of_the_replays(tmp_p
     def recorded(run: str, what: str) -> ChromeFile:
         return ChromeFile(tracetui={"run": run, "pass": what})
 
-    for folder, run in (("same", "r1"), ("other", "r2")):
+    for folder, run in (("same", "r1"), ("other", "r2"), ("no replay", "r1")):
         (tmp_path / folder).mkdir()
         captured_of = recorded(run, "capture")
         capture(captured_of, PIECES, "")
         captured_of.write(tmp_path / folder / "capture.pt.trace.json")
         replayed = recorded("r1", "rich")
         now = 1000.0
-        for piece in PIECES:
+        for piece in PIECES if folder != "no replay" else ():
             now = replay(replayed, names(piece), now)
         replayed.write(tmp_path / folder / "trace.pt.trace.json")
     run = open_path(tmp_path / "same", cache=False)
@@ -253,6 +253,11 @@ def test_profile_s_recording_of_the_capture_belongs_to_that_of_the_replays(tmp_p
     assert told(run.main) == launched(PIECES)
     other = open_path(tmp_path / "other", cache=False)
     assert other.main.replays is None
+    # the steps that were recorded may be those between two replays
+    copyfile(VIM_FP16 / "run.json", tmp_path / "no replay" / "run.json")
+    between = open_path(tmp_path / "no replay", cache=False)
+    assert [one.source.path.name for one in between.traces] == ["trace.pt.trace.json"]
+    assert between.name == "no replay"
     # a run of `profile` is called by its folder, which has nothing but its recordings
     copyfile(VIM_FP16 / "run.json", tmp_path / "same" / "run.json")
     assert open_path(tmp_path / "same", cache=False).name == "same"

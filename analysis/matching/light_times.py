@@ -28,10 +28,9 @@ WORK = ("kernel", "memcpy", "memset", "graph")
 def rows_in_rich(light: Trace, rich: Trace) -> Ints:
     """Finds each kernel, copy and fill of the light recording in the rich one of the same run.
 
-    The n-th light step is compared with the n-th rich one, and from the beginning again where there are fewer of those.
-    Within a step both are sequences in the order of their launches; elements are the same if name and grid are. What
-    the order leaves over, such as launches of two threads that took turns differently, is paired by name and grid where
-    both have equally many.
+    A light step is compared with the first of the rich ones that `_compared` gives it. Within a step both are sequences
+    in the order of their launches; elements are the same if name and grid are. What the order leaves over, such as
+    launches of two threads that took turns differently, is paired by name and grid where both have equally many.
 
     Returns:
         For each row of the light recording's device frame the one of the rich recording's, or -1: work alone has one,
@@ -40,8 +39,10 @@ def rows_in_rich(light: Trace, rich: Trace) -> Ints:
     ours, theirs = Work.of(light), Work.of(rich)
     keys, their_keys = work_keys(light.device, ours.rows, rich.device, theirs.rows)
     rich_row = np.full(light.device.height, NONE, np.int64)
-    for step in range(light.steps.height if rich.steps.height else 0):
-        mine, other = ours.of_step(step), theirs.of_step(step % rich.steps.height)
+    first: dict[int, tuple[slice, slice]] = {}
+    for mine, other in _compared(ours, keys, theirs, their_keys):
+        first.setdefault(mine.start, (mine, other))
+    for mine, other in first.values():
         place = aligned_work(keys[mine], their_keys[other])
         matched = np.flatnonzero(place != NONE)
         rich_row[ours.rows[mine][matched]] = theirs.rows[other][place[matched]]
@@ -230,17 +231,19 @@ def _carried(light: Trace, rich: Trace) -> LightTimes:
 def _compared(ours: Work, keys: Ints, theirs: Work, their_keys: Ints) -> Iterator[tuple[slice, slice]]:
     """Which light step is compared with which rich ones, as the places of their work.
 
-    With every rich step that launched the same work in the same order; where none did, with the one of its number, from
-    the beginning again where there are fewer of those.
+    With every rich step that launched the same work in the same order; where none did, with the one that launched most
+    nearly as much, of several the one of its number, from the beginning again where there are fewer of those.
     """
     steps = [theirs.of_step(step) for step in range(theirs.steps)]
-    alike: dict[bytes, list[slice]] = {}
-    for other in steps:
-        alike.setdefault(their_keys[other].tobytes(), []).append(other)
-    for step in range(ours.steps):
+    launched = [their_keys[other].tobytes() for other in steps]
+    for step in range(ours.steps if steps else 0):
         mine = ours.of_step(step)
-        for other in alike.get(keys[mine].tobytes(), [steps[step % len(steps)]]):
-            yield mine, other
+        size, told = mine.stop - mine.start, keys[mine].tobytes()
+        in_turn = [(step + later) % len(steps) for later in range(len(steps))]
+        alike = [other for other in in_turn if launched[other] == told]
+        nearest = min(in_turn, key=lambda other, size=size: abs(steps[other].stop - steps[other].start - size))  # type: ignore[misc]
+        for other in alike or [nearest]:
+            yield mine, steps[other]
 
 
 def _share(spent: Ints, chosen: Bools) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -129,20 +130,21 @@ class Watch:
     looked at: replicas of a model run there.
     """
 
-    def __init__(self, found: Callable[[Any], None]) -> None:
+    def __init__(self, found: Callable[[Any, int], None]) -> None:
         """Begins to look.
 
         Args:
-            found: told of the module that repeats: the first one that comes in both halves of the calls, which are
-                `LEARNED_FROM`, or twice as many until one does. It is never told if there is an optimizer by then,
-                whose steps are the steps.
+            found: told of the module that repeats, and how many of its calls are one round (`_round`). It is the first
+                one that comes in both halves of the calls, which are `LEARNED_FROM`, or twice as many until one does.
+                It is never told if there is an optimizer by then, whose steps are the steps.
         """
         from torch import nn
 
         self._found = found
         self._depth = 0
         self._stopped = False
-        self._calls: list[Any] = []
+        self._calls: list[tuple[Any, Any]] = []
+        self._repeats: Any = None
         self._enough = LEARNED_FROM
         self._module: Any = nn.Module
         self._call = nn.Module.__call__
@@ -155,6 +157,7 @@ class Watch:
         if self._module.__call__ is self._watching:
             self._module.__call__ = self._call
         self._stopped = True
+        self._repeats = None
         self._calls.clear()
 
     @contextlib.contextmanager
@@ -182,28 +185,58 @@ class Watch:
             finally:
                 watch._depth -= 1
             if not watch._depth and not watch._stopped:
-                watch._called(self)
+                watch._called(self, _calling(sys._getframe(1)))
             return result
 
         leave_uncompiled(watched)
         return watched
 
-    def _called(self, module: Any) -> None:
-        self._calls.append(module)
+    def _called(self, module: Any, place: Any) -> None:
+        self._calls.append((module, place))
         many = len(self._calls)
         if many < self._enough:
             return
-        later = {id(each) for each in self._calls[many // 2 :]}
-        repeats = next((each for each in self._calls[: many // 2] if id(each) in later), None)
-        if repeats is None:  # each was another one so far
+        if self._repeats is None:
+            later = {id(each) for each, _ in self._calls[many // 2 :]}
+            self._repeats = next((each for each, _ in self._calls[: many // 2] if id(each) in later), None)
+        if self._repeats is None:  # each was another one so far
             if many < MOST_WATCHED:
                 self._enough = 2 * many
             else:
                 del self._calls[: many // 2]
             return
+        calls = _round([place for each, place in self._calls if each is self._repeats])
+        if calls is None and many < MOST_WATCHED:
+            return
+        repeats = self._repeats
         self.stop()
         if not _has_optimizer():
-            self._found(repeats)
+            self._found(repeats, calls or 1)
+
+
+def _round(places: list[Any]) -> int | None:
+    """After how many calls of a module the places that call it begin anew; 1 if they keep no order, None if not known.
+
+    A speculative decoder drafts with its model in one place and verifies in another: a call alone is no whole of its
+    work. Only rounds of few calls are told: what follows a prompt token by token is no round.
+    """
+    if len(set(places)) == 1:
+        return 1
+    for calls in range(1, LEARNED_FROM + 1):
+        begin = len(places) - max(2 * calls, LEARNED_FROM)
+        if begin < 0 or places[begin + calls :] != places[begin:-calls]:
+            continue
+        while begin > 0 and places[begin - 1] == places[begin - 1 + calls]:
+            begin -= 1
+        return None if (len(places) - begin) % calls else calls  # a step ends with its round
+    return 1 if len(places) >= 3 * LEARNED_FROM else None
+
+
+def _calling(frame: Any) -> tuple[Any, int]:
+    """The line, outside of torch, that a call comes from."""
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("torch."):
+        frame = frame.f_back
+    return frame.f_code, frame.f_lineno
 
 
 def after_each_call(module: Any, stepped: Callable[[], None]) -> None:

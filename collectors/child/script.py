@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import json
 import runpy
 import signal
@@ -143,6 +144,8 @@ class Recorder:
         self._plan: Generator[None, None, None] | None = None
         self._watch: Watch | None = None
         self._repeated: str | None = None
+        self._round = 1
+        """Of the calls of the module that repeats, so many are a step."""
         self._optimizer: Callable[[], Any] = lambda: None
         self._others: dict[int, int] = {}
         self._replayed: Any = None
@@ -326,12 +329,18 @@ class Recorder:
         self._pauses, self._sampling, self._looked, self._passes = Pauses(), None, None, []
         self._done = self.has_all = self._stretched = False
 
-    def _follow_module(self, module: Any) -> None:
+    def _follow_module(self, module: Any, calls: int) -> None:
         if self._function is not None and self.has_all:  # what a program ends with does not replace what it did
             return
         self._give_way()
         self._repeated = type(getattr(module, "_orig_mod", module)).__name__  # of a compiled one its own name
-        after_each_call(module, lambda: self._stepped() if self._replayed is None else None)
+        self._round, number = calls, itertools.count(1)
+
+        def called() -> None:
+            if next(number) % calls == 0 and self._replayed is None:
+                self._stepped()
+
+        after_each_call(module, called)
 
     def by_hand(self) -> Callable[[], None]:
         """Returns what the program itself calls at the end of each step."""
@@ -647,7 +656,12 @@ class Recorder:
             return "CUDAGraph.replay()"
         if self._function is not None:
             return self._function
-        return "optimizer.step()" if self._repeated is None else f"{self._repeated}.forward()"
+        if self._repeated is None:
+            return "optimizer.step()"
+        return f"{self._rounds()}{self._repeated}.forward()"
+
+    def _rounds(self) -> str:
+        return f"{self._round} × " if self._round > 1 else ""
 
     def notes(self) -> list[str]:
         """What a reader of the steps has to know."""
@@ -660,7 +674,8 @@ class Recorder:
             return [f"steps are the calls of {self._function}, since nothing else ended one", *told]
         if self._repeated is None or self._stretched:
             return told
-        return [f"steps are the calls of {self._repeated}, since the program had no optimizer when it began", *told]
+        calls = "the calls" if self._round == 1 else f"rounds of {self._round} calls"
+        return [f"steps are {calls} of {self._repeated}, since the program had no optimizer when it began", *told]
 
     def skipped(self) -> list[str]:
         """What was asked for and not done, a line each."""
@@ -686,7 +701,7 @@ class Recorder:
         if self._sampling is not None and self._sampling.cut_short is not None:
             lines.append(self._sampling.cut_short)
         if lines:
-            calls = "optimizer steps" if self._repeated is None else f"calls of {self._repeated}"
+            calls = "optimizer steps" if self._repeated is None else f"calls of {self._rounds()}{self._repeated}"
             calls = calls if self._function is None else f"calls of {self._function}"
             calls = "steps" if self._by_hand or self._replayed is not None else calls
             lines[0] = f"the program ended early, after {self._calls} {calls}: {lines[0]}"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.runs.manifest import Measurement, Rank, RunManifest, Workload
-from tracetui.parsers.runs.run import LIGHT
+from tracetui.parsers.runs.run import RICH
 from tracetui.parsers.trace import Trace
 
 STEPS_PERCENT, STEP_NS = 2.0, 1_000_000
@@ -125,7 +125,7 @@ HELD_UP_NS = 100_000_000
 
 
 def _steps(manifest: RunManifest, trace: Trace) -> str | None:
-    if trace.marked_by is not None or trace.info.recorded_pass == LIGHT:
+    if trace.marked_by is not None or trace.info.recorded_pass not in (None, RICH):
         return None
     profiled = manifest.profiled_steps(trace.info.rank)
     if not trace.steps.height:
@@ -145,16 +145,17 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
         if most and _apart(told_ns / len(profiled), recorded_ns / len(profiled)):
             return f"its {len(profiled)} profiled steps take {_ms(told_ns)}, the recorded ones {_ms(recorded_ns)}"
     clean, host = manifest.clean_steps(trace.info.rank), manifest.clean_hosts(trace.info.rank)
-    busy, all_work = _busy_ns(trace)
-    mean = sum(clean) / len(clean) if clean else 0.0
-    if clean and busy and mean < GPU_SHARE * busy:
-        return f"its step takes {_ms(mean)}, and the GPU alone works {_ms(busy)} in a recorded one"
-    if all_work and len(host) == len(clean) > 0:
-        given_out = sum(host) / len(host)
-        if _apart(mean, given_out) and mean - given_out > all_work / GPU_SHARE:
+    least_busy, most_work = _work_ns(trace)
+    # the recorded steps may be of other kinds than most clean ones
+    if clean and max(clean) < GPU_SHARE * least_busy:
+        took = "its step takes" if min(clean) == max(clean) else "its longest step takes"
+        return f"{took} {_ms(max(clean))}, and the GPU alone works {_ms(least_busy)} in each recorded one"
+    if most_work and len(host) == len(clean) > 0:
+        mean, given_out = sum(clean) / len(clean), sum(host) / len(host)
+        if _apart(mean, given_out) and mean - given_out > most_work / GPU_SHARE:
             return (
-                f"its step takes {_ms(mean)}, the host gives out its work in {_ms(given_out)}, and a recorded step has"
-                f" {_ms(all_work)} of GPU work"
+                f"its step takes {_ms(mean)}, the host gives out its work in {_ms(given_out)}, and no recorded step has"
+                f" more than {_ms(most_work)} of GPU work"
             )
     if clean and profiled and min(clean) > FASTER * max(profiled):
         return f"its steps take {_ms(min(clean))} or more without a profiler, and {_ms(max(profiled))} or less with one"
@@ -173,16 +174,21 @@ def _beginning_ns(trace: Trace) -> int:
     return int(later[0] - first) if later.len() else 0
 
 
-def _busy_ns(trace: Trace) -> tuple[float, float]:
-    """How long the busiest stream works in a step, without waits for other ranks; and all work, 0 with collectives."""
+def _work_ns(trace: Trace) -> tuple[float, float]:
+    """The least that the busiest stream works in a step, and the most that all work of a step takes.
+
+    Waits for other ranks are no work; with collectives the second is 0.
+    """
     work = trace.device.filter((pl.col("kind") != "annotation") & pl.col("step").is_not_null())
     kernels = work.filter(pl.col("kind") == "kernel")
     waiting = [name for name in kernels["name"].unique().cast(pl.String).drop_nulls() if is_collective_kernel(name)]
     if waiting:
         kernels = kernels.filter(~pl.col("name").cast(pl.String).is_in(waiting))
-    of_streams = kernels.group_by("device", "stream").agg(pl.col("duration").sum())["duration"].max()
-    whole = 0 if waiting else work["duration"].sum()
-    return float(of_streams or 0) / trace.steps.height, float(whole) / trace.steps.height  # type: ignore[arg-type]
+    of_streams = kernels.group_by("step", "device", "stream").agg(pl.col("duration").sum())
+    busiest = of_streams.group_by("step").agg(pl.col("duration").max())["duration"]
+    least = busiest.min() if busiest.len() == trace.steps.height else 0
+    most = 0 if waiting else work.group_by("step").agg(pl.col("duration").sum())["duration"].max()
+    return float(least or 0), float(most or 0)  # type: ignore[arg-type]
 
 
 def _ms(ns: float) -> str:

@@ -302,7 +302,8 @@ def with_captures(files: list[Candidate]) -> list[Candidate]:
         near = near or [file for file in of_rank if file.path.parent.parent == capture.path.parent.parent]
         for file in near:
             if file.path not in replaying:
-                replaying[file.path] = mentions(file.path, REPLAY)
+                # one that tells its pass is of this run, even where no recorded step replays
+                replaying[file.path] = capture.recorded_pass == CAPTURE_PASS or mentions(file.path, REPLAY)
             if replaying[file.path]:
                 homes.setdefault(file.path, []).append(capture)
                 aside.add(capture.path)

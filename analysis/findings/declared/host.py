@@ -497,7 +497,8 @@ S32 = Rule(
     convolutions that wait for events, by which cuDNN times its algorithms, and operators whose first call with a shape
     takes five times as long as the next with it, in each step after the first: a plan is made, or something compiled.
     What torch.compile compiles or tries within steps it names itself (``dynamo_timed``); where it broke graphs and what
-    it compiled again run.json says of the whole process (``compiled``), without a gain.
+    it compiled again run.json says of the whole process (``compiled``), without a gain; the latter is told where it
+    compiles within the recorded steps, or compiled a function eight times, after which it runs eagerly.
     The gain is how much earlier the steps end in a replay without what the mode does; of a tracer of Python, without
     all of Python's own time. The collector's
     is measured: of steps that wait for the GPU only as far as they are longer than the others. What no recording shows
@@ -529,7 +530,7 @@ S40 = Rule(
     "S40",
     "Threads queue for a lock",
     needs=("timeline", "frames"),
-    rests_on=("host", "whole"),
+    rests_on=("shares",),
     thresholds={"share_percent": chosen(20, "%", "in which several threads are in the function, of the steps")},
     advice="Give each thread its own of what the lock guards (threading.local, a buffer per call), or hold it for the"
     " lines alone that need it. More threads change nothing. Threads work at once as far as what they call leaves"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import lanes_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
@@ -39,6 +40,7 @@ def given_too_much(facts: Facts, limits: Limits) -> Finding | None:
     copies = _repeating(facts, rows, shapes)
     copied, attending = launched_by(facts, copies), launched_by(facts, masked)
     bound = gain.of_kernels(facts, copied, fewer_launches=True, others=_at_the_roof(facts, attending))
+    bound = replace(bound, work=np.union1d(copied, attending))
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
     spent = [facts.per_step(float(facts.trace.device["duration"].gather(of).sum())) for of in (copied, attending)]

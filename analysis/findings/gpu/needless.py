@@ -364,7 +364,7 @@ MOVED = (
                 r"|multinomial)$"), "sorting",
      "Sort fewer numbers: cut candidates first, keep an order that stays from step to step, or take a threshold."),
     (re.compile(r"^aten::(?:arg)?sort$"), "sorting",
-     "Take the largest alone: torch.topk yields what is used of it."),
+     "The largest alone are torch.topk; a rank is a count of what is greater: (scores > own).sum(-1)."),
 )  # fmt: skip
 """Operators that neither multiply nor fuse, what their work is called, and how there may be less of it."""
 RESAMPLING = 1
@@ -391,7 +391,7 @@ def moved(facts: Facts, limits: Limits) -> Iterator[Finding]:
     launched = launched.with_columns(kind=pl.col("name").replace_strict(kind_of, return_dtype=pl.Int64))
     in_order = launched["name"].str.contains("sort$")
     launched = launched.filter(
-        ~in_order | launched["moving"].is_in(_sliced(facts, launched["moving"].filter(in_order)))
+        ~in_order | launched["moving"].is_in(_needless_sorts(facts, launched["moving"].filter(in_order)))
     )
     if not launched.height:
         return
@@ -452,16 +452,36 @@ def _smaller_before(facts: Facts, calls: Ints) -> list[tuple[Ints, float]]:
     return [(launched_by(facts, np.array(rows, np.int64)), left) for left, rows in sorted(found.items())]
 
 
-def _sliced(facts: Facts, sorts: pl.Series) -> list[int]:
-    """Of these sorts, those of which the same thread next takes a slice that is smaller than the whole."""
+def _needless_sorts(facts: Facts, sorts: pl.Series) -> list[int]:
+    """Of these sorts, those of whose result little is used.
+
+    The same thread next takes a slice that is smaller than the whole, or compares the order with something before
+    anything else reads it, as who looks for the place of one does.
+    """
     host, found = facts.trace.host, list[int]()
     rows = sorts.cast(pl.Int64).unique().sort().to_numpy()
+    start = host["start"].to_numpy()
     for sort, (_, after) in zip(rows.tolist(), in_a_row(facts, rows, NEXT), strict=True):
+        after = after[start[after] >= start[sort] + int(host["duration"][sort])]
         given = next(iter(inputs_of(host["input_shapes"][sort])), [])
-        slices = after[(host["name"].gather(after) == "aten::slice").to_numpy()].tolist()
-        if any(_takes_less(given, host["input_shapes"][row], host["concrete_inputs"][row]) for row in slices):
+        called = host["name"].gather(after).cast(pl.String).to_list()
+        sliced = [row for row, name in zip(after.tolist(), called, strict=True) if name == "aten::slice"]
+        readers = (
+            (name, host["input_types"][row])
+            for row, name in zip(after.tolist(), called, strict=True)
+            if not _VIEW.match(name) and given in inputs_of(host["input_shapes"][row])
+        )
+        first, types = next(readers, ("", ""))
+        is_searched = _COMPARES.match(first) and str(types).startswith('["long int"')
+        if is_searched or any(
+            _takes_less(given, host["input_shapes"][row], host["concrete_inputs"][row]) for row in sliced
+        ):
             found.append(sort)
     return found
+
+
+_COMPARES = re.compile(r"^aten::(?:eq|ne|lt|le|gt|ge|isin)$")
+_VIEW = re.compile(r"^aten::(?:as_strided|view|_?reshape\w*|expand|unsqueeze|squeeze|transpose|t|detach|alias|slice)$")
 
 
 def _takes_less(given: list[int], shapes: str | None, values: str | None) -> bool:
@@ -479,7 +499,10 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     host, launched = facts.trace.host, facts.launches.filter(pl.col("operator").is_not_null())
     texts = host["input_shapes"].gather(launched["operator"]).cast(pl.String)
     # an outer product has such a result too, but is what it is for
-    broadcasting = texts.filter(pl.Series(kernel_kinds.of_category(launched, "elementwise"))).unique().drop_nulls()
+    called = host["name"].gather(launched["operator"]).cast(pl.String)
+    # nobody sums up a mask: what has its size is something else
+    makes = pl.Series(kernel_kinds.of_category(launched, "elementwise")) & ~called.str.contains(_COMPARES.pattern)
+    broadcasting = texts.filter(makes).unique(maintain_order=True).drop_nulls()
     given = {text: [tuple(shape) for shape in inputs_of(text) if shape] for text in texts.unique().drop_nulls()}
     results = {text: _broadcast(given[text]) for text in broadcasting}
     large = {
@@ -489,7 +512,6 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     }
     places = around(facts.trace, row_ids(launched["operator"]))
     holds = np.where(places.frame >= 0, places.frame, places.module)
-    called = host["name"].gather(launched["operator"]).cast(pl.String)
     sums = names.matching(called, lambda name: bool(_SUMS.match(name))) & ~places.backward
 
     def read(size: int) -> Bools:
@@ -511,7 +533,7 @@ def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
     text, shape = next((text, result) for text, result in large.items() if prod(result) == size)
-    name = str(host["name"][int(launched["operator"].filter(texts == text)[0])])
+    name = str(called.filter(makes & (texts == text))[0])
     return bound.finding(
         f"Avoid the tensor of {' × '.join(map(words.count, shape))} that {name} makes by broadcasting",
         (

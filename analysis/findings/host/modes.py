@@ -29,6 +29,7 @@ from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.step_kinds import COLLECTION
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import step_at
+from tracetui.parsers.arrays import Bools
 from tracetui.parsers.names.people import without_home
 from tracetui.parsers.nesting import nearest
 from tracetui.parsers.runs.manifest import RunManifest
@@ -307,12 +308,17 @@ def _broken_graphs(facts: Facts) -> Iterator[Finding]:
     told = None if facts.manifest is None else facts.manifest.measurement.compiled
     if told is None:
         return
+    again = Counter[str | None]()
+    for one in told.recompilations:
+        again[one.at] += one.count
+    # a program of a few sizes compiles each once, before its steps
+    costs = max(again.values(), default=0) >= RECOMPILED or facts.trace.host["name"].filter(_compiling(facts)).len() > 0
     for places, title, advice in (
         (told.graph_breaks, "torch.compile breaks its graphs at {}", "Nothing is fused over a break, and Python runs"
          " there: torch.compile(fullgraph=True) names the first. Keep values on the GPU (torch.where for an if), and"
          " printing outside."),
-        (told.recompilations, "torch.compile compiled again for {}", "Pad to few sizes, or mark what varies"
-         " (torch._dynamo.mark_dynamic), so that one graph serves all."),
+        (told.recompilations if costs else (), "torch.compile compiled again for {}", "Pad to few sizes, or mark what"
+         " varies (torch._dynamo.mark_dynamic), so that one graph serves all."),
     ):  # fmt: skip
         if places:
             first = places[0]
@@ -367,12 +373,18 @@ def _collections(facts: Facts, limits: Limits) -> Iterator[Finding]:
 
 _COMPILING = r"^(_compile\.compile_inner|CachingAutotuner\.benchmark_all_configs) \(dynamo_timed\)$"
 """What torch.compile records of compiling a function, and of trying variants of a kernel."""
+RECOMPILED = 7
+"""After so many, a function is compiled for eight sizes, and torch runs it eagerly for all others (recompile_limit)."""
+
+
+def _compiling(facts: Facts) -> Bools:
+    return names.matching(facts.trace.host["name"], partial(_matches, _COMPILING)) & scope_mask(facts.sel)
 
 
 def _compilations(facts: Facts, limits: Limits) -> Iterator[Finding]:
     """What torch.compile compiles and tries within the recorded steps, of which the typical one may have none."""
     host, slots = facts.trace.host, step_slots(facts.sel)
-    found = names.matching(host["name"], partial(_matches, _COMPILING)) & scope_mask(facts.sel)
+    found = _compiling(facts)
     steps = intervals.union(slots.start, slots.end)
     if not found.any() or not intervals.length(steps):
         return

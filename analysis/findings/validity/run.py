@@ -23,7 +23,7 @@ from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18, V24, V25, V31
-from tracetui.analysis.gpu.step_kinds import typical_ns
+from tracetui.analysis.gpu.step_kinds import grouped, typical_ns
 from tracetui.analysis.matching.one_program import COMMON_PERCENT, apart
 from tracetui.parsers import Trace
 from tracetui.parsers.tool_registry import BY_KIND
@@ -116,8 +116,10 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     ratio = profiled / clean
     if ratio * limits.ratio < 1 and max(measured.profiled_step_ns, default=profiled) < clean:
         return _slower_without(profiled, clean)
-    # one slow step among few is noise, not overhead of the profiler
-    if ratio <= limits.ratio or min(measured.profiled_step_ns, default=profiled) <= clean:
+    # one slow step among few is noise, not overhead of the profiler; recorded steps may be of another kind
+    kinds = [[measured.clean_step_ns[at] for at in kind] for kind in grouped(measured.clean_step_ns) if kind.size > 1]
+    longest = max((min(kind) for kind in kinds), default=clean)
+    if ratio <= limits.ratio or min(measured.profiled_step_ns, default=profiled) <= max(clean, longest):
         return None
     busy = _busy_ns(facts)
     left = 100 * max(clean - busy, 0) / clean if busy is not None else None
