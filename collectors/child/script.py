@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import compiled, machine_torch, ranks, unchanged
-from .functions import Calls, after_each_return, name_of
 from .graphs import MOST_CAPTURES, Captures, in_a_line
-from .marks import LEARNED_FROM, Marks, Pauses, Watch, after_each_call, synchronize
+from .marks import LEARNED_FROM, Calls, Marks, Pauses, Watch, after_each_call, after_each_return, name_of, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
 from .sampling import Sampling
