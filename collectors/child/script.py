@@ -216,10 +216,10 @@ class Recorder:
             alike = alike + 1 if before == reserved >= 0 else 0
             self._stretched = looks >= LOOKS and alike >= LOOKS // 3
             if self._looked_at is not None and self._function is None:
-                self._follow_function(self._looked_at.found())
-            if self._stretched or self._function is not None:
+                self._follow_function(machine_torch.quietly(self._looked_at.found))
+            if self._stretched:
                 self._look_no_more()
-            elif alike and looks >= max(FIRST_LOOK, until):
+            elif self._function is None and alike and looks >= max(FIRST_LOOK, until):
                 self._look_no_more()
                 self._looked_at, until, length = Calls(), looks + length, 2 * length
             return self._stretched
@@ -235,7 +235,10 @@ class Recorder:
 
     def _follow_function(self, code: Any) -> None:
         """Has the returns of this function end steps until an optimizer, a module or a graph does."""
-        if code is not None and after_each_return(code, lambda: self._stepped() if self._function else None):
+        if code is None:
+            return
+        self._look_no_more()
+        if after_each_return(code, lambda: self._stepped() if self._function else None):
             self._function = name_of(code)
 
     def _give_way(self) -> None:
