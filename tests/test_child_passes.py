@@ -19,8 +19,8 @@ import pytest
 from fake_torch import FakeTorch
 
 from tracetui.collectors import launch, profiler_commands
-from tracetui.collectors.child import functions, machine_torch, main, script
-from tracetui.collectors.child.marks import Marks
+from tracetui.collectors.child import machine_torch, main, script
+from tracetui.collectors.child.marks import Calls, Marks
 from tracetui.collectors.child.profilers import LIGHT_TRACE, TRACE, Refused
 from tracetui.collectors.child.progress import Progress
 from tracetui.collectors.child.sampling import ANSWER
@@ -485,12 +485,23 @@ LOOP = "begin()\nfor number in range(20):\n    "
         ("def a(): op()\ndef b():\n    a(), a(), a(), a()\n    found()\nbegin()\nb()", None),
         ("def a(): op()\ndef b():\n    while True: yield a()\n" + LOOP + "next(b())\nfound()", "a"),
         ("def a(): op()\n" + LOOP + "a(), op(), sleep(0.005)\nfound()", None),
+        ("def a(): op(), op(), op()\n" + LOOP + "around(a), sleep(0.005)\nfound()", "a"),
         ("def a(): sum(range(1000))\n" + LOOP + "a()\nfound()", None),
     ],
-    ids=["in turn", "from two places", "outermost", "innermost", "no loop", "generator", "no function", "no torch"],
+    ids=[
+        "in turn",
+        "from two places",
+        "outermost",
+        "innermost",
+        "no loop",
+        "generator",
+        "no function",
+        "decorated",
+        "no torch",
+    ],
 )
 def test_the_function_that_repeats_is_the_outermost_that_does_most_of_the_work(program: str, name: str | None) -> None:
-    looks: list[functions.Calls] = []
+    looks: list[Calls] = []
     names: list[str | None] = []
 
     def found() -> None:
@@ -498,9 +509,10 @@ def test_the_function_that_repeats_is_the_outermost_that_does_most_of_the_work(p
         code = looks[0].found()
         names.append(code and code.co_name)
 
-    named = {"begin": lambda: looks.append(functions.Calls()), "found": found}
+    named = {"begin": lambda: looks.append(Calls()), "found": found}
     op = FunctionType(compile("None", "ops.py", "exec"), {"__name__": "torch.ops"})
-    exec(compile(program, "program.py", "exec"), {**named, "op": op, "sleep": time.sleep})
+    around = FunctionType((lambda given: given()).__code__, {"__name__": "torch.utils"})
+    exec(compile(program, "program.py", "exec"), {**named, "op": op, "around": around, "sleep": time.sleep})
     assert names == [name]
     assert sys.getprofile() is None
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import compiled, machine_torch, ranks, unchanged
-from .functions import Calls, after_each_return, name_of
 from .graphs import MOST_CAPTURES, Captures, in_a_line
-from .marks import LEARNED_FROM, Marks, Pauses, Watch, after_each_call, synchronize
+from .marks import LEARNED_FROM, Calls, Marks, Pauses, Watch, after_each_call, after_each_return, name_of, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
 from .sampling import Sampling
@@ -221,10 +220,10 @@ class Recorder:
             alike = alike + 1 if before == reserved >= 0 else 0
             self._stretched = looks >= LOOKS and alike >= LOOKS // 3
             if self._looked_at is not None and self._function is None:
-                self._follow_function(self._looked_at.found())
-            if self._stretched or self._function is not None:
+                self._follow_function(machine_torch.quietly(self._looked_at.found))
+            if self._stretched:
                 self._look_no_more()
-            elif alike and looks >= max(FIRST_LOOK, until):
+            elif self._function is None and alike and looks >= max(FIRST_LOOK, until):
                 self._look_no_more()
                 self._looked_at, until, length = Calls(), looks + length, 2 * length
             return self._stretched
@@ -240,7 +239,10 @@ class Recorder:
 
     def _follow_function(self, code: Any) -> None:
         """Has the returns of this function end steps until an optimizer, a module or a graph does."""
-        if code is not None and after_each_return(code, lambda: self._stepped() if self._function else None):
+        if code is None:
+            return
+        self._look_no_more()
+        if after_each_return(code, lambda: self._stepped() if self._function else None):
             self._function = name_of(code)
 
     def _give_way(self) -> None:
