@@ -207,9 +207,11 @@ class Uses:
 
     def _masks(self, kind: str, given: Any, yields: int) -> dict[int, Any]:
         """By the operand that is masked: what of it stays, as a tensor, or None if it is multiplied by the number 0."""
-        one, *more = given or (None,)
-        other: Any = more[0] if more else None
-        if kind == "mul" and not _is_plain(other):
+        if not given:
+            return {}
+        one, *more = given
+        other = (more or given)[0]
+        if kind == "mul" and isinstance(other, (int, float)):
             return {id(one): (None, True)} if other == 0 else {}
         if yields < LEAST_NUMBERS or not _is_plain(one) or not _is_plain(other):
             return {}
@@ -356,7 +358,7 @@ def _tensors(value: Any) -> Iterator[Any]:
 
 def _is_plain(value: Any) -> bool:
     torch = sys.modules["torch"]
-    return bool(isinstance(value, torch.Tensor)) and value.layout is torch.strided and value.device.type != "meta"
+    return isinstance(value, torch.Tensor) and bool(value.layout is torch.strided and value.device.type != "meta")
 
 
 def _bytes(tensor: Any) -> int:
@@ -401,4 +403,4 @@ def _part(mask: Any) -> Any:
 
 def _by_row(mask: Any) -> bool:
     """Whether it hides whole rows of what it is broadcast to."""
-    return mask.dim() > 0 and mask.shape[-1] == 1
+    return bool(mask.dim() > 0 and mask.shape[-1] == 1)

@@ -443,7 +443,7 @@ class InVain(Struct, frozen=True, gc=False):
     """`read` (a part is read), `masked` (the rest is hidden by a mask), `zeroed` (it is multiplied by the number 0),
     `alike` (so many of the rows differ), `repeated` (so many of the numbers copied differ) or `dropped` (nobody reads
     it)."""
-    used: float = 1.0
+    used: Number = 1.0
     """The part that is used, from 0 to 1."""
     by: str | None = None
     """File and line of what reads or masks it; null where nothing does."""

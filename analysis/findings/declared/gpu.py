@@ -328,9 +328,9 @@ F25 = Rule(
     often be less, as it commutes with what is linear, or is of more rows than are needed; how much is not known, so the
     gain is an upper end. What these operators call counts with them, and where a 1 × 1 convolution to fewer channels
     reads what is resampled, all on the way to it, by the part that is spared if it comes first. A boolean mask as an
-    index is told by its search (nonzero). A sort counts where a slice of its result follows, which topk yields, or where
-    its order is next compared with something (eq): the place of one is how many are greater. One that is read whole is
-    needed.""",
+    index is told by its search (nonzero). A sort counts where a slice of its result follows, which topk yields, or
+    where its order is next compared with something (eq): the place of one is how many are greater. One that is read
+    whole is needed.""",
 )
 
 F23 = Rule(
