@@ -178,8 +178,32 @@ def test_a_diagonal_and_a_row_of_an_index_are_parts_and_a_whole_row_is_needed_fo
 
     assert in_vain(diagonal, monkeypatch) == {("read", "diagonal"): (0.125, ["mm"], 2)}
     assert in_vain(row, monkeypatch)["read", "row"] == (0.125, ["addmm", "mul", "relu", "_softmax"], 2)
+
+    def turned() -> None:
+        x = scores(X)
+        torch.cat((-x[:, 4:], x[:, :4]), -1).sum().backward()
+
     assert in_vain(column, monkeypatch) == {}
+    assert in_vain(turned, monkeypatch) == {}
     assert in_vain(last_of_a_recurrence, monkeypatch) == {}
+
+
+def test_items_that_are_replaced_are_not_needed_through_what_works_item_by_item(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = (torch.arange(8) == 3)[:, None, None, None]
+    world, kernel = torch.randn(8, 1, 8, 8), torch.randn(1, 1, 3, 3)
+
+    def terrain() -> Any:
+        made = torch.nn.functional.avg_pool2d(torch.randn(8, 1, 8, 8), 3, 1, 1)
+        return torch.conv2d(made, kernel, padding=1) + made
+
+    def step() -> None:
+        world.copy_(torch.where(ended, terrain(), world))
+
+    assert in_vain(step, monkeypatch) == {
+        ("masked", "terrain"): (0.125, ["randn", "avg_pool2d", "convolution", "add"], 1)
+    }
 
 
 def test_what_a_mask_or_a_weight_of_nought_hides_is_told_and_a_gate_that_learns_is_not(
@@ -206,7 +230,10 @@ def test_rows_that_are_equal_are_told_and_different_ones_are_not(monkeypatch: py
     def repeated() -> None:
         scores(X[:4].repeat(4, 1)).sum().backward()
 
-    assert in_vain(repeated, monkeypatch) == {("alike", "scores"): (0.25, ["addmm"], None)}
+    assert in_vain(repeated, monkeypatch) == {
+        ("alike", "scores"): (0.25, ["addmm"], None),
+        ("alike", "repeated"): (0.25, ["repeat", "mul", "relu"], None),
+    }
     assert in_vain(lambda: scores(X).sum().backward(), monkeypatch) == {}
 
 

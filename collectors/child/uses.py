@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from math import gcd
 from typing import Any, Iterator
 
 from .hand import replace
@@ -20,20 +21,24 @@ LEAST_NUMBERS = 4096
 MOST_ROWS = 1 << 20
 HIDDEN = -1e4
 """A score that has this added to it is masked."""
-_BY_ROW = frozenset(
-    "aten::" + name
-    for name in ("mm", "addmm", "linear", "native_layer_norm", "_fused_rms_norm", "_softmax", "_log_softmax")
+_BY_ROW = re.compile(
+    r"^aten::(mm|addmm|linear|native_layer_norm|layer_norm|_fused_rms_norm|rms_norm|_?(log_)?softmax)$"
 )
 """Operators that make each row of their result from one row of what they are given."""
+_BY_ITEM = re.compile(
+    r"^aten::\w*(conv|pool|upsample|pad|grid_sampler|group_norm|scaled_dot_product|bmm|gather|logsumexp|norm|sum|mean|amax"
+    r"|amin)"
+)
+"""Operators that make what is under one index of the first dimension from what they are given under the same one."""
+_MIXES_ITEMS = re.compile(r"batch_norm|cum|foreach")
+_OF_ALL_ARGUMENTS = re.compile(r"scaled_dot_product|bmm|gather")
 _AS_A_WHOLE = re.compile(
     r"^(?!aten::)|sort|topk|kthvalue|median|mode|cum(sum|prod|max|min)|rnn|lstm|gru|linalg_(?!vector)|unique|nonzero"
-    r"|scatter|index_(put|add|copy|reduce)|bincount|hist|multinomial|pool|randperm|^aten::(new_)?(empty|zeros"
+    r"|scatter|index_(put|add|copy|reduce)|bincount|hist|multinomial|randperm|^aten::(new_)?(empty|zeros"
     r"|ones|full)|(fill|zero)_$"
 )
 """Operators that take as much work for a part of their result, or of which that is not known, and new space."""
-_WHOLE_ROWS = frozenset(
-    "aten::" + name for name in ("native_layer_norm", "_fused_rms_norm", "_softmax", "_log_softmax")
-)
+_WHOLE_ROWS = re.compile(r"norm|softmax")
 """Of these a part of a row takes the whole row."""
 _COPIES = frozenset(
     "aten::" + name
@@ -50,21 +55,35 @@ _HEAVY = {
     "aten::native_layer_norm": 0, "aten::_cudnn_rnn": 0,
 }  # fmt: skip
 """Operators whose rows are compared, and which argument has them."""
-_BY_ROWS_OF_FIRST = frozenset(("aten::convolution", "aten::cudnn_convolution"))
+_BY_FIRST = frozenset(("aten::convolution", "aten::cudnn_convolution"))
 """Rows are all that is under one index of the first dimension; of the others what is in the last one."""
 _OUT_OF_SIGHT = ("data_ptr", "numpy", "tolist", "__array__", "__dlpack__")
 """Ways to read a tensor that no operator takes: of a kernel of the program's own, and of other libraries."""
 
 
+class _Read:
+    """Who has read what of a result.
+
+    Attributes:
+        seen: how many bytes.
+        unit: of how many numbers in a row these are, at least.
+        reader: its number.
+        sizes: of one row, item or number of what it yields, and of what it was given for that; None where a part of
+            what it yields takes all.
+        mask: what part of it stays, as a tensor (None if it is multiplied by the number 0), and by which unit.
+    """
+
+    def __init__(self, seen: int, unit: int, reader: int, sizes: tuple[int, int] | None, mask: Any) -> None:
+        self.seen, self.unit, self.reader, self.sizes, self.mask = seen, unit, reader, sizes, mask
+
+
 class _Result:
-    """One tensor that an operator has made, and who has read what of it."""
+    """One tensor that an operator has made, and who has read what of it, by what they see."""
 
-    __slots__ = ("backward", "hidden", "of", "reads", "row", "size", "weak")
-
-    def __init__(self, of: int, size: int, row: int, weak: Any) -> None:
-        self.of, self.size, self.row, self.weak = of, size, row, weak
-        self.reads: dict[Any, tuple[int, bool, int, Any]] = {}
-        """By what is seen: how many numbers, whether whole rows, the operator that reads, and its mask's used part."""
+    def __init__(self, of: int, tensor: Any, weak: Any) -> None:
+        self.of, self.size, self.weak = of, _bytes(tensor), weak
+        self.numbers, self.row = tensor.numel(), tensor.shape[-1] if tensor.dim() else 1
+        self.reads: dict[Any, _Read] = {}
         self.backward = self.hidden = False
 
 
@@ -73,24 +92,39 @@ class _Call:
 
     def __init__(self, step: int, place: int, frames: Any, name: str, *, pointwise: bool, learns: bool) -> None:
         self.step, self.place, self.frames, self.name, self.learns = step, place, frames, name, learns
-        self.hands_on = "each" if pointwise or name in _COPIES else "rows" if name in _BY_ROW else ""
-        self.by_part = not _AS_A_WHOLE.search(name)
-        self.whole_rows = name in _WHOLE_ROWS
+        self.pointwise = pointwise or name in _COPIES
         self.results: list[_Result] = []
-        self.size = 0
         self.alike: tuple[int, int] | None = None
         """Its rows, and how many of them differ."""
+        self.copy_of: _Result | None = None
+        self.equal: float | None = None
+        """What part of the rows of its result differ, if half of them or less."""
         self.repeats: tuple[float, int] | None = None
         """What part of its numbers differ, and the call that copied them."""
 
+    def sizes(self, tensor: Any, given: Any, result: Any) -> tuple[int, int] | None:
+        """How much of what it is given a part of its result takes, see `_Read`."""
+        if result is None:
+            return None
+        if self.pointwise:  # of what a smaller operand adds to a larger result, all is used
+            return (1, 1) if tensor.numel() == result.numel() else None
+        is_first = any(tensor is each for each in given[: 3 if _OF_ALL_ARGUMENTS.search(self.name) else 1])
+        if _BY_ROW.match(self.name):
+            is_rows = tensor is given[_HEAVY.get(self.name, 0)]
+            return (result.shape[-1], tensor.shape[-1]) if is_rows and result.dim() and tensor.dim() else None
+        if not is_first or not _BY_ITEM.match(self.name) or _MIXES_ITEMS.search(self.name):
+            return None
+        items = tensor.shape[0] if tensor.dim() else 0
+        if not items or not result.dim() or result.shape[0] != items:
+            return None
+        return result.numel() // items, tensor.numel() // items
+
 
 class Used:
-    """What of one operator's result is used, and by whom that is decided."""
+    """What of one operator's result is used, in units of so many numbers, and by whom that is decided."""
 
-    __slots__ = ("by", "rows", "share", "why")
-
-    def __init__(self, share: float, why: str = "", by: int = -1, *, rows: bool = True) -> None:
-        self.share, self.why, self.by, self.rows = share, why, by, rows
+    def __init__(self, share: float, why: str = "", by: int = -1, unit: int = 0) -> None:
+        self.share, self.why, self.by, self.unit = share, why, by, unit
 
 
 class Uses:
@@ -171,15 +205,13 @@ class Uses:
                 continue
             if self._calls[made.of].step < self._step:
                 self._carried.add(self._calls[made.of].step)
-            seen, key, rows = _seen(each, made.row)
+            seen, key, unit = _seen(each)
             if name in _PICKS and each is given[0]:
-                rows = rows and bool(results) and results[0].shape[-1:] == each.shape[-1:] and name != "aten::gather"
+                unit = _unit_picked(name, each, results[0] if results else None)
                 seen, key = min(seen, yields * each.element_size()), number
-            # of what a smaller operand adds to a larger result, all is used
-            hands_on = bool(call.hands_on) and (each.numel() == yields if call.hands_on == "each" else True)
-            if call.hands_on == "rows" and each is not _first(name, given):
-                hands_on = False
-            made.reads[key, number if hands_on else -1] = (seen, rows, number, (hands_on, masks.get(id(each))))
+            sizes = call.sizes(each, given, max((*results, *writes), key=lambda one: one.numel(), default=None))
+            mask = masks.get(id(each))
+            made.reads[key, -1 if sizes is None and mask is None else number] = _Read(seen, unit, number, sizes, mask)
         if backward:
             return
         for each in writes:
@@ -194,16 +226,22 @@ class Uses:
             each.device.type == "cpu" and any(one.device.type != "cpu" for one in tensors) for each in results
         ):
             self._sinks.append(number)
-        if call.hands_on == "each" and yields >= LEAST_NUMBERS:
-            call.repeats = self._repeats(name, [each for each in tensors if each.numel() == yields], number)
+        if yields >= LEAST_NUMBERS:
+            large = [each for each in tensors if each.numel() == yields]
+            if call.pointwise:
+                call.repeats = self._repeats(name, large, number)
+                call.copy_of = self._live.get(_key(large[-1])) if name in _COPIES and large else None
+            if name in _HEAVY:
+                call.alike = self._alike(name, given[_HEAVY[name]])
+                part = 1.0 if call.alike is None else call.alike[1] / call.alike[0]
+                call.equal = part if part <= MOSTLY_USED else None
+                self._makers_of_equal(given[_HEAVY[name]], call.equal)
+            elif call.pointwise or name == "aten::cat":
+                call.equal = self._equal(tensors if name == "aten::cat" else large)
         self._calls.append(call)
         for each in results:
-            row = each.shape[-1] if each.dim() else 1
-            self._live[_key(each)] = made = _Result(number, _bytes(each), row, self._weak(each.untyped_storage()))
+            self._live[_key(each)] = made = _Result(number, each, self._weak(each.untyped_storage()))
             call.results.append(made)
-            call.size += each.numel()
-        if name in _HEAVY and yields >= LEAST_NUMBERS:
-            call.alike = self._alike(name, given[_HEAVY[name]])
 
     def _masks(self, kind: str, given: Any, yields: int) -> dict[int, Any]:
         """By the operand that is masked: what of it stays, as a tensor, or None if it is multiplied by the number 0."""
@@ -216,18 +254,36 @@ class Uses:
         if yields < LEAST_NUMBERS or not _is_plain(one) or not _is_plain(other):
             return {}
         if kind == "where" and len(more) == 2:
-            stays, rows = _part(one), _by_row(one)
-            return {id(more[0]): (stays, rows), id(more[1]): (1 - stays, rows)}
+            stays = _part(one)
+            return {
+                id(each): (left, _unit_of_mask(one, each))
+                for each, left in zip(more, (stays, 1 - stays))
+                if _is_plain(each)
+            }
         if kind == "masked_fill":
-            return {id(one): (1 - _part(other), _by_row(other))}
+            return {id(one): (1 - _part(other), _unit_of_mask(other, one))}
         large, mask = (one, other) if one.numel() >= other.numel() else (other, one)
         if mask.requires_grad or (mask.numel() == large.numel() and mask.is_floating_point()):
             return {}  # a gate, which learns from what it closes
         if kind in ("mul", "bitwise_and", "logical_and"):
-            return {id(large): (_part(mask), _by_row(mask))}
+            return {id(large): (_part(mask), _unit_of_mask(mask, large))}
         if kind != "add" or not mask.is_floating_point():
             return {}
-        return {id(large): (_part(mask > HIDDEN), _by_row(mask))}
+        return {id(large): (_part(mask > HIDDEN), _unit_of_mask(mask, large))}
+
+    def _makers_of_equal(self, tensor: Any, part: float | None) -> None:
+        """Notes that the rows of a tensor are equal for what made it, and for what that is a copy of."""
+        made = self._live.get(_key(tensor)) if _is_plain(tensor) else None
+        while part is not None and made is not None:
+            maker = self._calls[made.of]
+            maker.equal = part if maker.equal is None else max(part, maker.equal)
+            made = maker.copy_of
+
+    def _equal(self, tensors: list[Any]) -> float | None:
+        """What part of the rows of these differ, as far as what made them had equal ones."""
+        made = [self._live.get(_key(each)) for each in tensors]
+        parts = [None if each is None else self._calls[each.of].equal for each in made]
+        return None if not parts or None in parts else max(part for part in parts if part is not None)
 
     def _repeats(self, name: str, large: list[Any], number: int) -> tuple[float, int] | None:
         """What part of what is copied, or of what an operator by element is given, differs; and who copied it."""
@@ -252,7 +308,7 @@ class Uses:
         if not _is_plain(rows) or not rows.is_floating_point():
             return None
         torch = self._torch
-        number = rows.shape[0] if name in _BY_ROWS_OF_FIRST else rows.numel() // max(rows.shape[-1], 1)
+        number = rows.shape[0] if name in _BY_FIRST else rows.numel() // max(rows.shape[-1], 1)
         if not 2 <= number <= MOST_ROWS:
             return None
         bits = rows.detach().reshape(number, -1)
@@ -280,6 +336,8 @@ class Uses:
         for number, call in enumerate(self._calls):
             if used[number].share > MOSTLY_USED and call.alike is not None:
                 used[number] = Used(call.alike[1] / call.alike[0], "alike")
+            elif used[number].share > MOSTLY_USED and call.equal is not None:
+                used[number] = Used(call.equal, "alike")
             elif used[number].share > MOSTLY_USED and call.repeats is not None:
                 used[number] = Used(call.repeats[0], "repeated", call.repeats[1])
         parts: dict[Any, list[list[float]]] = {}  # by call of the program and step
@@ -302,7 +360,7 @@ class Uses:
         call = self._calls[number]
         if not call.results:  # it writes into what stays
             return Used(1.0)
-        most = Used(0.0, "dropped", number)
+        most, whole_rows = Used(0.0, "dropped", number), True
         unread = []
         for made in call.results:
             if made.hidden:
@@ -310,30 +368,42 @@ class Uses:
             if not made.reads:
                 unread.append(made)
                 continue
-            share, rows, largest = 0.0, True, Used(0.0)
-            for seen, by_rows, reader, (hands_on, mask) in made.reads.values():
-                each = Used(min(seen / max(made.size, 1), 1.0), "read", reader, rows=by_rows)
-                if each.share == 1.0:
-                    each.why = ""
-                if mask is not None and mask[0] is None:
-                    each = Used(0.0, "zeroed", reader)
-                elif mask is not None and float(mask[0]) < 1.0:
-                    each = Used(each.share * float(mask[0]), "masked", reader, rows=each.rows and mask[1])
-                later = used[reader] if reader >= 0 else Used(1.0)
-                if not later.share:
-                    each = Used(0.0, later.why, later.by)
-                elif hands_on and later.share < each.share and (self._calls[reader].hands_on == "each" or later.rows):
-                    each = Used(later.share, later.why, later.by, rows=later.rows)
-                share += each.share
-                rows &= each.rows
+            shares: dict[Any, float] = {}  # what goes to one place two ways is the same part
+            unit, largest = 0, Used(0.0)
+            for seen, read in made.reads.items():
+                each = self._read(read, made, used)
+                way = seen if each.by == read.reader else each.by
+                shares[way], unit = max(each.share, shares.get(way, 0.0)), gcd(unit, each.unit)
                 largest = each if each.share >= largest.share else largest
+            share = sum(shares.values())
             if share >= most.share:
-                most = Used(min(share, 1.0), largest.why, largest.by, rows=rows)
+                most = Used(min(share, 1.0), largest.why, largest.by, unit)
+                whole_rows = unit % max(made.row, 1) == 0
         if len(unread) == len(call.results) and not self._is_dropped(call, number, sees_all=sees_all):
             return Used(1.0)
-        if most.share and (call.whole_rows > most.rows or not call.by_part or call.size < LEAST_NUMBERS):
+        is_known = not _AS_A_WHOLE.search(call.name) and (whole_rows or not _WHOLE_ROWS.search(call.name))
+        if most.share and (not is_known or sum(made.numbers for made in call.results) < LEAST_NUMBERS):
             return Used(1.0)
         return most
+
+    def _read(self, read: _Read, made: _Result, used: list[Used]) -> Used:
+        """What one reader uses of a result."""
+        share = min(read.seen / max(made.size, 1), 1.0)
+        each = Used(share, "read" if share < 1.0 else "", read.reader, read.unit)
+        if read.mask is not None:
+            stays, unit = read.mask
+            if stays is None:
+                return Used(0.0, "zeroed", read.reader)
+            if float(stays) < 1.0:
+                each = Used(share * float(stays), "masked", read.reader, gcd(unit, read.unit))
+        later = used[read.reader] if read.reader >= 0 else Used(1.0)
+        if not later.share:
+            return Used(0.0, later.why, later.by)
+        if read.sizes is not None and later.share < each.share:
+            yields, given = read.sizes
+            if yields and later.unit % yields == 0:
+                return Used(later.share, later.why, later.by, later.unit // yields * given)
+        return each
 
     def _is_dropped(self, call: _Call, number: int, *, sees_all: bool) -> bool:
         """Whether nobody has read the results, though something that stays comes after them or from their step."""
@@ -378,29 +448,42 @@ def _written(func: Any, given: Any) -> list[Any]:
     return found
 
 
-def _seen(tensor: Any, row: int) -> tuple[int, Any, bool]:
-    """How many bytes of its storage a tensor shows, what tells these from others, and whether they are whole rows.
+def _seen(tensor: Any) -> tuple[int, Any, int]:
+    """How many bytes of its storage a tensor shows, what tells these from others, and how many numbers lie in a row.
 
     Of the real part of complex numbers these are half of the bytes.
     """
-    sides = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride()) if size != 1 and stride]
-    number = tensor.element_size()
-    for size, _ in sides:
+    sides = sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size != 1 and stride)
+    number, unit = tensor.element_size(), 1
+    for stride, size in sides:
         number *= size
+        unit *= size if stride == unit else 1
     offset = tensor.storage_offset()
-    whole = row == 1 or (any(stride == 1 and size % row == 0 for size, stride in sides) and offset % row == 0)
-    return number, (offset, tuple(sorted(sides))), whole
+    return number, (offset, tuple(sides)), gcd(unit, offset)
 
 
-def _first(name: str, given: Any) -> Any:
-    return given[_HEAVY.get(name, 0)]
+def _unit_picked(name: str, tensor: Any, result: Any) -> int:
+    """How many numbers in a row each index picks of a tensor, at least."""
+    if result is None or name == "aten::gather" or not tensor.dim():
+        return 1
+    size = 1
+    for one, other in zip(reversed(tensor.shape[1:]), reversed(result.shape)):
+        if one != other:
+            break
+        size *= one
+    return size
+
+
+def _unit_of_mask(mask: Any, large: Any) -> int:
+    """How many numbers in a row of what a mask is broadcast to share one of its values."""
+    size = 1
+    for one, other in zip(reversed(mask.shape), reversed(large.shape)):
+        if one != 1:
+            break
+        size *= other
+    return size
 
 
 def _part(mask: Any) -> Any:
     """What part of a mask is not 0, as a tensor."""
     return mask.count_nonzero() / max(mask.numel(), 1)
-
-
-def _by_row(mask: Any) -> bool:
-    """Whether it hides whole rows of what it is broadcast to."""
-    return bool(mask.dim() > 0 and mask.shape[-1] == 1)

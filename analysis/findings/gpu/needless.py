@@ -147,22 +147,27 @@ def in_vain(facts: Facts, limits: Limits) -> Iterator[Finding]:
     if not told or (facts.host_model is None and not facts.is_without_gpu):
         return
     known, host = _numbered_operators(facts), facts.trace.host
-    for each in told:
-        rows = _calls_of(known, each)
-        if not rows.size:
-            continue
-        bound = _spared(facts, np.isin(np.arange(host.height), rows), each.used)
+    places: dict[tuple[str, int, str, str], list[InVain]] = {}
+    for one in told:  # what is read or masked by several is told of once for each
+        places.setdefault((one.file, one.line, one.function, one.why), []).append(one)
+    for (file, line, function, why), found in places.items():
+        rows = [_calls_of(known, one) for one in found]
+        used = max(one.used for one in found)
+        bound = _spared(facts, np.isin(np.arange(host.height), np.concatenate(rows)), used)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
-        place, used = f"{each.function}, {each.file}:{each.line}", words.percent(100 * each.used)
-        by = f", in line {each.by.rpartition(':')[2]}" if each.by and each.by.startswith(f"{each.file}:") else ""
-        by = by or (f", in {each.by}" if each.by else "")
-        title, advice = _IN_VAIN.get(each.why, _IN_VAIN["read"])
+        by = found[0].by or ""
+        by = f"line {by.rpartition(':')[2]}" if by.startswith(f"{file}:") else by
+        by = by and f", in {by}"
+        by += f" and {words.things(len(found) - 1, 'other')}" if by and len(found) > 1 else ""
+        title, advice = _IN_VAIN.get(why, _IN_VAIN["read"])
         yield bound.finding(
-            title.format(place=place, used=used, by=by),
+            title.format(place=f"{function}, {file}:{line}", used=words.percent(100 * used), by=by),
             (
-                Evidence("used", 100 * each.used, "%"),
-                Evidence("operators", sum(len(of.calls) for of in each.operators), "", Query("operators")),
+                Evidence("used", 100 * used, "%"),
+                Evidence(
+                    "operators", sum(len(of.calls) for one in found for of in one.operators), "", Query("operators")
+                ),
                 *_gpu_work("their GPU work, as recorded", facts, bound),
             ),
             f"without the rest: {bound.why}",
