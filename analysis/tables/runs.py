@@ -12,14 +12,14 @@ SWEEP_POINTS = Table(
             about="time of a step, the median over the repeats",
         ),
         Field(
-            "std_ns", "±", "time", priority=3, null=True,
+            "std_ns", "±", "time", priority=4, null=True,
             about="standard deviation of the step over the repeats; none with fewer than two",
         ),
         Field(
             "images_per_s", "samples/s", "number", width=9, priority=1, null=True,
             about="samples per second, by the observed batch",
         ),
-        Field("sample_ns", "per sample", "time", width=10, priority=2, null=True, about="time of a step per sample"),
+        Field("sample_ns", "per sample", "time", width=10, priority=6, null=True, about="time of a step per sample"),
         Field(
             "seen", "seen", "number", width=6, priority=6, key="batch_seen", type="number", null=True,
             about="observed batch: samples that a step processed",
@@ -28,9 +28,9 @@ SWEEP_POINTS = Table(
             "gpu_ns", "GPU", "time", priority=2, null=True,
             about="GPU time of kernels, copies and fills per step, summed",
         ),
-        Field("kernels", "kernels", "number", width=7, priority=4, null=True, about="kernel launches per step"),
+        Field("kernels", "kernels", "number", width=7, priority=3, null=True, about="kernel launches per step"),
         Field(
-            "busy_percent", "busy", "percent", width=6, priority=4, null=True,
+            "busy_percent", "busy", "percent", width=6, priority=3, null=True,
             about="share of the profiled steps' time with GPU work",
         ),
         Field("gflops", "GFLOPs", "number", width=7, priority=7, about="per step, as run.json counts them"),
@@ -61,8 +61,7 @@ SWEEP_POINTS = Table(
         "findings", "path",
     ),
     reports=(
-        "step_ns", "std_ns", "images_per_s", "sample_ns", "seen", "kernels", "gpu_ns", "busy_percent", "gflops",
-        "repeats",
+        "step_ns", "std_ns", "images_per_s", "seen", "kernels", "gpu_ns", "busy_percent", "gflops", "repeats", "sample_ns",
     ),
     key="point",
     section="points",

@@ -109,7 +109,7 @@ def _answer(ran: Ran, mark: str) -> dict[str, Any] | None:
 
 # --- what the GPU reaches
 
-PROGRAM = Path(__file__).parents[1] / "child" / "measure_peaks.py"
+PROGRAM = Path(__file__).with_name("measure_peaks.py")
 PEAKS_MARK = "tracetui-peaks:"
 PEAKS_SECONDS = 300.0
 """Most of this time is for importing torch from a board's memory card."""

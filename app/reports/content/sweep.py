@@ -259,7 +259,7 @@ def points_block(found: SweepReport, layout: Layout) -> Block:
     ]
     if not any(row[-1] for row in cells):
         columns, cells = columns[:-1], [row[:-1] for row in cells]
-    columns, cells = fitting(columns, cells, ("seen", "GFLOPs", "busy%", "kernels", "runs", "±"))
+    columns, cells = fitting(columns, cells, ("seen", "per sample", "GFLOPs", "runs", "±", "busy%", "kernels"))
     return Block(SWEEP_POINTS.title, columns=tuple(columns), cells=cells)
 
 
