@@ -139,6 +139,7 @@ def test_the_scan() -> None:
         ("aten::add", [[2, 3], [4, 5]], ["float", "float"]),
         ("aten::topk", [[8, 197]], ["float"]),
         ("aten::_foreach_mul_", [[], []], ["TensorList", "Scalar"]),
+        ("aten::mul", [[], [8, 64], [8, 64]], ["double", "c10::complex<float>", "c10::complex<float>"]),
         ("MambaInnerFn", [[4, 768, 197]], ["float"]),
     ],
 )

@@ -125,6 +125,8 @@ def _inputs(shapes: str, types: str) -> tuple[Given, ...] | None:
             found.append(tuple(_tensor(one, members or "float") for one in shape if _is_shape(one)))
         elif _is_shape(shape) and kind in KINETO_TYPES:
             found.append(_tensor(shape, kind))
+        elif _is_shape(shape) and shape:  # a tensor of a type whose numbers are not counted, such as complex ones
+            return None
         else:
             found.append(None)
     return tuple(found)

@@ -61,7 +61,8 @@ SWEEP_POINTS = Table(
         "findings", "path",
     ),
     reports=(
-        "step_ns", "std_ns", "images_per_s", "seen", "kernels", "gpu_ns", "busy_percent", "gflops", "repeats", "sample_ns",
+        "step_ns", "std_ns", "images_per_s", "seen", "kernels", "gpu_ns", "busy_percent", "gflops", "repeats",
+        "sample_ns",
     ),
     key="point",
     section="points",

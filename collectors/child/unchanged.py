@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Tuple
 
 from .hand import replace
-from .uses import Uses
+from .uses import Uses, is_new
 
 STEPS = 3
 MOST_PLACES, MOST_OPERATORS = 16, 20_000
@@ -28,6 +28,8 @@ SAMPLED = 16
 """Numbers of each result that are compared as they are, since sums of what was put into another order are equal."""
 _MAKES_SPACE = re.compile(r"^aten::(new_)?(empty|zeros|ones|full)|::(fill|zero)_$")
 """What is written into afterwards must be made anew."""
+_COPIES_WITHIN = {"aten::to": "aten::_to_copy", "aten::contiguous": "aten::clone", "aten::reshape": "aten::clone"}
+"""What copies within operators that inference mode shows whole, and that often only look at what is there."""
 _LIBRARIES = tuple(
     {str(Path(sysconfig.get_paths()[name])) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     | {str(Path(__file__).parent)}
@@ -124,10 +126,12 @@ class Unchanged:
     def seen(self, func: Any, given: Any, result: Any) -> None:
         """Keeps what tells the results of an operator from others, unless it only looks at what is there."""
         try:
-            led, returns = frames(), func._schema.returns
+            led, returns, name = frames(), func._schema.returns, func._schema.name
             if returns and all(each.alias_info is not None and not each.alias_info.is_write for each in returns):
-                self.uses.saw(func, given, result, -1 if led else None, led)  # inference mode copies in some of these
-                return
+                name = _COPIES_WITHIN.get(name, "") if _is_tensor(result) and is_new(result, given) else ""
+                if not name:
+                    self.uses.saw(func, given, result, -1 if led else None, led)
+                    return
             if len(self._steps[-1]) >= MOST_OPERATORS or _is_capturing():
                 self.problem = "a CUDA graph is captured" if _is_capturing() else "too many operators"
                 return
@@ -136,7 +140,7 @@ class Unchanged:
             ]
             self.uses.saw(func, given, result, (len(self._steps[-1]) if outputs else -1) if led else None, led)
             if outputs:
-                self._steps[-1].append((led, func._schema.name, [_told(each) for each in outputs]))
+                self._steps[-1].append((led, name, [_told(each) for each in outputs]))
         except Exception as error:  # whatever happens, the program goes on
             self.problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 

@@ -399,10 +399,11 @@ class Uses:
         later = used[read.reader] if read.reader >= 0 else Used(1.0)
         if not later.share:
             return Used(0.0, later.why, later.by)
-        if read.sizes is not None and later.share < each.share:
-            yields, given = read.sizes
-            if yields and later.unit % yields == 0:
-                return Used(later.share, later.why, later.by, later.unit // yields * given)
+        if read.sizes is not None and read.sizes[0] and later.unit % read.sizes[0] == 0:
+            unit = later.unit // read.sizes[0] * read.sizes[1]
+            # both hold; whole items are handed on further
+            if later.share < each.share or (unit > each.unit and later.share <= MOSTLY_USED / 2):
+                return Used(later.share, later.why, later.by, unit)
         return each
 
     def _is_dropped(self, call: _Call, number: int, *, sees_all: bool) -> bool:
@@ -424,6 +425,11 @@ def _tensors(value: Any) -> Iterator[Any]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from _tensors(each)
+
+
+def is_new(result: Any, given: Any) -> bool:
+    """Whether a tensor has memory that none of an operator's arguments has."""
+    return _is_plain(result) and _key(result) not in {_key(each) for each in _tensors(given)}
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,0 +1,1 @@
+../fourth/common.py

@@ -1,0 +1,1 @@
+../fifth/pace.py
