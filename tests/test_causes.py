@@ -760,10 +760,22 @@ def test_what_has_the_same_result_in_each_step_is_told_by_its_operators(tmp_path
 @pytest.mark.parametrize(
     ("told", "title", "share"),
     [
-        (InVain("metric.py", 7, "update", "read", 0.25, "metric.py:9"), "25.0 % of what update, metric.py:7", 0.75),
-        (InVain("metric.py", 7, "update", "masked", 0.25, "other.py:9"), "yields is masked, in other.py:9", 0.75),
-        (InVain("metric.py", 7, "update", "alike", 0.25), "Compute equal rows once: 25.0 % of those that update", 0.75),
-        (InVain("metric.py", 7, "update", "dropped", 0.0), "Leave out what update, metric.py:7, computes", 1.0),
+        (
+            InVain("metric.py", 7, "update", "read", 0.25, "metric.py:9"),
+            "25.0 % of it: metric.py:7, update, read in line 9",
+            0.75,
+        ),
+        (
+            InVain("metric.py", 7, "update", "masked", 0.25, "other.py:9"),
+            "25.0 % of it: metric.py:7, update, masked in other.py:9",
+            0.75,
+        ),
+        (
+            InVain("metric.py", 7, "update", "alike", 0.25),
+            "Compute equal rows once, 25.0 % of them differ: metric.py:7",
+            0.75,
+        ),
+        (InVain("metric.py", 7, "update", "dropped", 0.0), "Leave out metric.py:7, update", 1.0),
     ],
     ids=lambda value: value.why if isinstance(value, InVain) else "",
 )

@@ -155,6 +155,7 @@ def scores(x: Any) -> Any:
 def test_a_result_of_which_a_part_is_read_is_told_with_all_that_is_made_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def step() -> None:
         scores(X.view(4, 4, 8))[:, -1].sum().backward()
+        torch.nn.utils.clip_grad_norm_(LEARNED.parameters(), 1.0)
 
     assert in_vain(step, monkeypatch) == {("read", "scores"): (0.25, ["addmm", "mul", "relu"], 1)}
 
@@ -183,7 +184,13 @@ def test_a_diagonal_and_a_row_of_an_index_are_parts_and_a_whole_row_is_needed_fo
         x = scores(X)
         torch.cat((-x[:, 4:], x[:, :4]), -1).sum().backward()
 
+    def down() -> None:
+        scores(X).softmax(0)[:2].sum().backward()
+        x = scores(X[:8])
+        (x.sum(0)[:2] + torch.logsumexp(x, 0)[:2]).sum().backward()
+
     assert in_vain(column, monkeypatch) == {}
+    assert in_vain(down, monkeypatch) == {}
     assert in_vain(turned, monkeypatch) == {}
     assert in_vain(last_of_a_recurrence, monkeypatch) == {}
 
@@ -266,6 +273,14 @@ def test_what_nobody_reads_is_told_unless_it_is_the_step_s_result_or_is_read_out
             scores(X).tolist()
         LEARNED(X).sum().backward()
 
+    def accumulated() -> Any:
+        total = torch.zeros(())
+        for part in X.split(8):
+            loss = scores(part).square().mean()
+            loss.backward()
+            total = total + loss.detach()
+        return total
+
     kept: list[Any] = []
 
     def collected() -> None:
@@ -275,6 +290,7 @@ def test_what_nobody_reads_is_told_unless_it_is_the_step_s_result_or_is_read_out
     assert in_vain(unread, monkeypatch)["dropped", "scores"][:2] == (0.0, ["addmm", "mul", "relu"])
     assert in_vain(printed, monkeypatch) == {}
     assert in_vain(collected, monkeypatch) == {}
+    assert [operators for _, operators, _ in in_vain(accumulated, monkeypatch).values()] in ([], [["add"]])
 
 
 def test_the_result_of_a_step_that_only_infers_is_not_dropped_and_a_copy_is_seen_there_too(

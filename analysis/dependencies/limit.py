@@ -196,6 +196,8 @@ def _without_model(sel: Selection) -> tuple[Why, str]:
         return "launches", f"{untold}{LAYERS if sel.trace.info.kind == 'trtexec' else UNLAUNCHED}"
     if not knows_waits(sel.trace.host["name"].gather(launches)):
         return "runtime", f"{untold}which calls of this device's runtime wait is not known"
+    if sel.scope.window is not None:
+        return "selection", f"{untold}the marked range holds too little of it"
     return "selection", f"{untold}no launch of GPU work is in what was selected"
 
 

@@ -395,7 +395,7 @@ def model(
         ahead_ns: see `Model.ahead_ns`.
 
     Returns:
-        None where there is no graph, or no step has GPU work.
+        None where there is no graph, no step has GPU work, or a marked range holds too little to be replayed.
     """
     found = graph(sel)
     if found is None:
@@ -415,7 +415,10 @@ def model(
         return Model(sel, found, cost, taken, clean, cleaned, tuple(clean_step_ns), transfer, ahead)
     # the other ranks' hosts were slowed down by recording too
     ends = (_end(found, costs), _end(found, in_time(less_host(costs, cost.most), transfer)))
-    return Model(sel, found, cost, taken, None, ends, transfer=transfer)
+    replayed = Model(sel, found, cost, taken, None, ends, transfer=transfer)
+    # a marked range may cut what its launches wait for
+    is_cut = sel.scope.window is not None and min(replayed.host_free_ns, *replayed.kernels_free_ns) < 0
+    return None if is_cut else replayed
 
 
 def _of_work(bounds: Ints, found: Graph, costs: Costs) -> Ints | None:

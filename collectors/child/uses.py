@@ -31,9 +31,12 @@ _BY_ITEM = re.compile(
 )
 """Operators that make what is under one index of the first dimension from what they are given under the same one."""
 _MIXES_ITEMS = re.compile(r"batch_norm|cum|foreach")
+_ALONG = re.compile(r"softmax|logsumexp|norm|sum|mean|amax|amin|gather")
+"""Operators that are told along which dimensions they go, as a number or a list of them."""
 _OF_ALL_ARGUMENTS = re.compile(r"scaled_dot_product|bmm|gather")
 _AS_A_WHOLE = re.compile(
     r"^(?!aten::)|sort|topk|kthvalue|median|mode|cum(sum|prod|max|min)|rnn|lstm|gru|linalg_(?!vector)|unique|nonzero"
+    r"|(batch|group)_norm"
     r"|scatter|index_(put|add|copy|reduce)|bincount|hist|multinomial|randperm|^aten::(new_)?(empty|zeros"
     r"|ones|full)|(fill|zero)_$"
 )
@@ -93,6 +96,7 @@ class _Call:
     def __init__(self, step: int, place: int, frames: Any, name: str, *, pointwise: bool, learns: bool) -> None:
         self.step, self.place, self.frames, self.name, self.learns = step, place, frames, name, learns
         self.pointwise = pointwise or name in _COPIES
+        self.as_a_whole = bool(_AS_A_WHOLE.search(name))
         self.results: list[_Result] = []
         self.alike: tuple[int, int] | None = None
         """Its rows, and how many of them differ."""
@@ -109,13 +113,17 @@ class _Call:
         if self.pointwise:  # of what a smaller operand adds to a larger result, all is used
             return (1, 1) if tensor.numel() == result.numel() else None
         is_first = any(tensor is each for each in given[: 3 if _OF_ALL_ARGUMENTS.search(self.name) else 1])
+        along = _along(given) if _ALONG.search(self.name) and _is_plain(given[0]) else set()
         if _BY_ROW.match(self.name):
+            if "softmax" in self.name and along != {tensor.dim() - 1}:
+                self.as_a_whole = True
+                return None
             is_rows = tensor is given[_HEAVY.get(self.name, 0)]
             return (result.shape[-1], tensor.shape[-1]) if is_rows and result.dim() and tensor.dim() else None
         if not is_first or not _BY_ITEM.match(self.name) or _MIXES_ITEMS.search(self.name):
             return None
         items = tensor.shape[0] if tensor.dim() else 0
-        if not items or not result.dim() or result.shape[0] != items:
+        if 0 in along or not items or not result.dim() or result.shape[0] != items:
             return None
         return result.numel() // items, tensor.numel() // items
 
@@ -376,12 +384,14 @@ class Uses:
                 shares[way], unit = max(each.share, shares.get(way, 0.0)), gcd(unit, each.unit)
                 largest = each if each.share >= largest.share else largest
             share = sum(shares.values())
+            if made.backward and not share and largest.why == "dropped":  # a loss that nobody prints, and its like
+                return Used(1.0)
             if share >= most.share:
                 most = Used(min(share, 1.0), largest.why, largest.by, unit)
                 whole_rows = unit % max(made.row, 1) == 0
         if len(unread) == len(call.results) and not self._is_dropped(call, number, sees_all=sees_all):
             return Used(1.0)
-        is_known = not _AS_A_WHOLE.search(call.name) and (whole_rows or not _WHOLE_ROWS.search(call.name))
+        is_known = not call.as_a_whole and (whole_rows or not _WHOLE_ROWS.search(call.name))
         if most.share and (not is_known or sum(made.numbers for made in call.results) < LEAST_NUMBERS):
             return Used(1.0)
         return most
@@ -425,6 +435,12 @@ def _tensors(value: Any) -> Iterator[Any]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from _tensors(each)
+
+
+def _along(given: Any) -> set[int]:
+    """The dimensions, counted from the front, that an operator's arguments name."""
+    told = [each for value in given[1:] for each in (value if isinstance(value, (tuple, list)) else (value,))]
+    return {each % given[0].dim() for each in told if type(each) is int and given[0].dim()}
 
 
 def is_new(result: Any, given: Any) -> bool:

@@ -158,11 +158,11 @@ def in_vain(facts: Facts, limits: Limits) -> Iterator[Finding]:
             continue
         by = found[0].by or ""
         by = f"line {by.rpartition(':')[2]}" if by.startswith(f"{file}:") else by
-        by = by and f", in {by}"
         by += f" and {words.things(len(found) - 1, 'other')}" if by and len(found) > 1 else ""
+        by = by and f", {f'{why} ' if why in ('read', 'masked') else ''}in {by}"
         title, advice = _IN_VAIN.get(why, _IN_VAIN["read"])
         yield bound.finding(
-            title.format(place=f"{function}, {file}:{line}", used=words.percent(100 * used), by=by),
+            title.format(place=f"{file}:{line}, {function}", used=words.percent(100 * used), by=by),
             (
                 Evidence("used", 100 * used, "%"),
                 Evidence(
@@ -177,31 +177,31 @@ def in_vain(facts: Facts, limits: Limits) -> Iterator[Finding]:
 
 _IN_VAIN = {
     "read": (
-        "Compute only what is read: {used} of what {place}, yields is{by}",
+        "Compute only what is read, {used} of it: {place}{by}",
         "Take the part first and compute then: the last position before the output layer, the rows of a batch that"
         " count, a diagonal as sums of products, what a crop shows, irfft where the real part is read.",
     ),
     "zeroed": (
-        "Leave out what {place}, computes: it is multiplied by 0{by}",
+        "Leave out {place}: its result is multiplied by 0{by}",
         "Don't compute a term whose weight is 0.",
     ),
     "masked": (
-        "Compute only what counts: all but {used} of what {place}, yields is masked{by}",
+        "Compute only what is not masked, {used} of it: {place}{by}",
         "Index by the mask before, not after; group rows by what belongs together (expert, document, event), and"
         " compute each group alone.",
     ),
     "alike": (
-        "Compute equal rows once: {used} of those that {place}, is given differ",
+        "Compute equal rows once, {used} of them differ: {place}",
         "Compute before the rows are repeated or expanded, or each different one once (torch.unique with"
         " return_inverse), and index the result.",
     ),
     "repeated": (
-        "Copy once what is repeated: {used} of the numbers that {place}, copies differ",
+        "Copy repeated numbers once, {used} of them differ: {place}",
         "Copy what is repeated once, upload it so, and expand it where it is used: expand, unfold and broadcasting are"
         " views.",
     ),
     "dropped": (
-        "Leave out what {place}, computes: nobody reads its result",
+        "Leave out {place}: nobody reads its result",
         "Call it where its result is needed, or return before.",
     ),
 }
