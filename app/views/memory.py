@@ -271,7 +271,7 @@ class MemoryView(TableView):
             by = _long_by(sel)
             what = "outlive their step" if sel.steps.height else "never given back in the recording"
             nothing = (
-                "Nothing outlives the step that made it."
+                "No step made what outlives it; what grows between steps: table steps (v)."
                 if sel.steps.height
                 else "All that was allocated in the recording was given back in it."
             )
