@@ -18,11 +18,11 @@ from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.costs import Costs, Times, as_recorded, recorded_steps, step_times, transfers, walk
 from tracetui.analysis.dependencies.graph import Graph, graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
-from tracetui.analysis.gpu.step_kinds import typical_ns
+from tracetui.analysis.gpu.step_kinds import are_mixed, typical_ns
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, select
 from tracetui.parsers import Trace, schema
-from tracetui.parsers.arrays import Bools, Ints
+from tracetui.parsers.arrays import Bools, Floats, Ints
 
 Side: TypeAlias = Literal["host", "gpu", "ranks", "unknown"]
 
@@ -335,7 +335,7 @@ class Model:
         for end in self._hosts:
             after = step_times(self.graph, walk(self.graph, change(end.costs)))
             over = end.median_ns - self.step_ns if self.clean_ns is not None and self.waits_for == "host" else 0.0
-            gains.append(max(float(np.median(end.step_ns - after)) - max(over, 0.0), 0.0))
+            gains.append(max(self.typical(end.step_ns - after) - max(over, 0.0), 0.0))
         return gains
 
     def _with_loss(self, change: Callable[[Costs], Costs]) -> float:
@@ -346,7 +346,12 @@ class Model:
         return max(self.clean_ns - self._median(change(recorded)), 0.0)
 
     def _median(self, costs: Costs) -> float:
-        return float(np.median(step_times(self.graph, walk(self.graph, costs))))
+        return self.typical(step_times(self.graph, walk(self.graph, costs)))
+
+    def typical(self, steps: Floats | Ints) -> float:
+        """The median of the steps, or their mean where the program's step is one, as no kind of step is most."""
+        is_mean = bool(self.clean_step_ns) and are_mixed(self.clean_step_ns)
+        return float(np.mean(steps) if is_mean else np.median(steps))
 
     def times(self) -> Times:
         """The replay at the first end: the program where it is known, else as recorded."""

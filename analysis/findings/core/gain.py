@@ -317,6 +317,9 @@ def _gain(model: Model, saved: Saved, before: str, after: str, surely: Saved | N
         surely: what is certain, where the host may be spared less than the bound supposes.
     """
     base, certain = model.step_ns, surely or saved
+    if saved.most_ns > base:  # the replayed steps are longer: of this one it is the same part
+        longest = max(saved.most_ns, *(model.typical(end.step_ns) for end in model.ends))
+        saved = replace(saved, most_ns=saved.most_ns * base / longest)
     share = 100 * min(saved.most_ns, base) / base if base else None
     steps = f"the median of {model.step_count} steps" if model.step_count > 1 else "it"
     if model.clean_ns is None and model.sel.trace.light is not None:
