@@ -152,7 +152,7 @@ class Recorder:
         """Of each CUDA graph, since the last step."""
         self._most_replays = 0
         self._has_captured = False
-        self._looked_at: Calls | None = None
+        self._watched_calls: Calls | None = None
         self._function: str | None = None
         """Whose returns end steps, until something else does."""
         self._stretched = False
@@ -219,13 +219,13 @@ class Recorder:
                 reserved = 0
             alike = alike + 1 if before == reserved >= 0 else 0
             self._stretched = looks >= LOOKS and alike >= LOOKS // 3
-            if self._looked_at is not None and self._function is None:
-                self._follow_function(machine_torch.quietly(self._looked_at.found))
+            if self._watched_calls is not None and self._function is None:
+                self._follow_function(machine_torch.quietly(self._watched_calls.found))
             if self._stretched:
                 self._look_no_more()
             elif self._function is None and alike and looks >= max(FIRST_LOOK, until):
                 self._look_no_more()
-                self._looked_at, until, length = Calls(), looks + length, 2 * length
+                self._watched_calls, until, length = Calls(), looks + length, 2 * length
             return self._stretched
 
         is_free = signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
@@ -233,7 +233,7 @@ class Recorder:
             self._record_at(NO_STEP_S / LOOKS, STRETCH_S, is_due)
 
     def _look_no_more(self) -> None:
-        looked, self._looked_at = self._looked_at, None
+        looked, self._watched_calls = self._watched_calls, None
         if looked is not None:
             looked.end()
 

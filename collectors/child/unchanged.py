@@ -151,7 +151,7 @@ class Unchanged:
         return []
 
     def in_vain(self) -> list[dict[str, Any]]:
-        """The places of what the first step computes and uses in part, those with most operators first."""
+        """The places of what one step computes and uses in part, those with most operators first."""
         with contextlib.suppress(Exception):  # whatever happens, the program goes on
             return self._in_vain()
         return []
@@ -161,11 +161,13 @@ class Unchanged:
             return []
         groups: dict[Any, list[Any]] = {}
         step = 0
-        for call, used, decider in self.uses.found():
-            if _MAKES_SPACE.search(call.name):
-                continue
+        vain = [each for each in self.uses.found() if not _MAKES_SPACE.search(each[0].name)]
+        own = {call.frames[-1][:3] for call, _, decider in vain if decider is None}
+        for call, used, decider in vain:
             step = call.step
-            by = call.alike if decider is None else decider.frames[-1:]
+            # what one function and those that it calls are given alike is one place
+            outermost = next((place[:3] for place in call.frames if place[:3] in own), None)
+            by = outermost if decider is None else decider.frames[-1:]
             groups.setdefault((used.why, by), []).append((call, used, decider))
         calls = [(led, name) for led, name, _ in self._steps[step]]
         number, seen = _numbers_of_calls(calls)

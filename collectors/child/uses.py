@@ -55,7 +55,7 @@ _PICKS = frozenset(
 _OVERWRITES = frozenset(("aten::copy_", "aten::fill_", "aten::zero_"))
 _HEAVY = {
     "aten::mm": 0, "aten::addmm": 1, "aten::linear": 0, "aten::convolution": 0, "aten::cudnn_convolution": 0,
-    "aten::native_layer_norm": 0, "aten::_cudnn_rnn": 0,
+    "aten::native_layer_norm": 0,
 }  # fmt: skip
 """Operators whose rows are compared, and which argument has them."""
 _BY_FIRST = frozenset(("aten::convolution", "aten::cudnn_convolution"))
@@ -98,8 +98,6 @@ class _Call:
         self.pointwise = pointwise or name in _COPIES
         self.as_a_whole = bool(_AS_A_WHOLE.search(name))
         self.results: list[_Result] = []
-        self.alike: tuple[int, int] | None = None
-        """Its rows, and how many of them differ."""
         self.copy_of: _Result | None = None
         self.equal: float | None = None
         """What part of the rows of its result differ, if half of them or less."""
@@ -240,9 +238,7 @@ class Uses:
                 call.repeats = self._repeats(name, large, number)
                 call.copy_of = self._live.get(_key(large[-1])) if name in _COPIES and large else None
             if name in _HEAVY:
-                call.alike = self._alike(name, given[_HEAVY[name]])
-                part = 1.0 if call.alike is None else call.alike[1] / call.alike[0]
-                call.equal = part if part <= MOSTLY_USED else None
+                call.equal = self._differing(name, given[_HEAVY[name]])
                 self._makers_of_equal(given[_HEAVY[name]], call.equal)
             elif call.pointwise or name == "aten::cat":
                 call.equal = self._equal(tensors if name == "aten::cat" else large)
@@ -258,7 +254,7 @@ class Uses:
         one, *more = given
         other = (more or given)[0]
         if kind == "mul" and isinstance(other, (int, float)):
-            return {id(one): (None, True)} if other == 0 else {}
+            return {id(one): (None, 1)} if other == 0 else {}
         if yields < LEAST_NUMBERS or not _is_plain(one) or not _is_plain(other):
             return {}
         if kind == "where" and len(more) == 2:
@@ -311,8 +307,8 @@ class Uses:
         part = differ / one.numel()
         return (part, number) if part <= MOSTLY_USED else None
 
-    def _alike(self, name: str, rows: Any) -> tuple[int, int] | None:
-        """How many rows there are, and how many of them differ."""
+    def _differing(self, name: str, rows: Any) -> float | None:
+        """What part of the rows differ, if half of them or less."""
         if not _is_plain(rows) or not rows.is_floating_point():
             return None
         torch = self._torch
@@ -324,7 +320,8 @@ class Uses:
         told = whole.sum(1, dtype=torch.int64)
         for at in range(0, whole.shape[1], max(1, whole.shape[1] // 8)):
             told = told * 1_000_003 + whole[:, at]
-        return number, int(torch.unique(told).numel())
+        part = int(torch.unique(told).numel()) / number
+        return part if part <= MOSTLY_USED else None
 
     def _read_out_of_sight(self, original: Any, args: Any, named: Any) -> Any:
         made = self._live.get(_key(args[0])) if args and self.problem is None else None
@@ -342,9 +339,7 @@ class Uses:
         for number in reversed(range(len(self._calls))):
             used[number] = self._used(number, used, sees_all=self._sees_backward or not learns)
         for number, call in enumerate(self._calls):
-            if used[number].share > MOSTLY_USED and call.alike is not None:
-                used[number] = Used(call.alike[1] / call.alike[0], "alike")
-            elif used[number].share > MOSTLY_USED and call.equal is not None:
+            if used[number].share > MOSTLY_USED and call.equal is not None:
                 used[number] = Used(call.equal, "alike")
             elif used[number].share > MOSTLY_USED and call.repeats is not None:
                 used[number] = Used(call.repeats[0], "repeated", call.repeats[1])
@@ -352,11 +347,12 @@ class Uses:
         for call, what in zip(self._calls, used):
             if what.share < 1.0 and call.step in steps:
                 parts.setdefault((call.frames, call.name, what.why), [[] for _ in steps])[call.step].append(what.share)
-        most = Counter(call.step for call, what in zip(self._calls, used) if what.share < 1.0 and call.step in steps)
+        counts = Counter(call.step for call, what in zip(self._calls, used) if what.share < 1.0 and call.step in steps)
+        most = max(counts, key=lambda step: counts[step], default=0)
         found = []
         for call, what in zip(self._calls, used):
             by_step = parts.get((call.frames, call.name, what.why))
-            if by_step is None or call.step != most.most_common(1)[0][0] or call.place < 0 or not call.frames:
+            if by_step is None or call.step != most or call.place < 0 or not call.frames:
                 continue
             part = sum(sum(each) / len(each) if each else 1.0 for each in by_step) / len(by_step)
             if part <= MOSTLY_USED:
@@ -371,7 +367,7 @@ class Uses:
         most, whole_rows = Used(0.0, "dropped", number), True
         unread = []
         for made in call.results:
-            if made.hidden:
+            if made.hidden or (made.reads and not made.weak.expired()):  # the rest may be read later
                 return Used(1.0)
             if not made.reads:
                 unread.append(made)
