@@ -786,9 +786,9 @@ def test_what_is_used_in_part_is_told_with_the_work_of_the_rest(
     for step in range(3):
         now = step_of(made, [("aten::mm", [THIN, THIN[::-1]], []), ("aten::relu", [THICK], [])], now, step)
 
-    def said(told: InVain, of: int = 1) -> Facts:
+    def said(told: InVain, of: int = 1, *others: InVain) -> Facts:
         told = replaced(told, operators=(OperatorCalls("aten::mm", of=of, calls=(0,)),))
-        return made.facts(tmp_path, RunManifest(measurement=Measurement(in_vain=(told,))))
+        return made.facts(tmp_path, RunManifest(measurement=Measurement(in_vain=(told, *others))))
 
     found = finding("F27", said(told))
     assert title in found.title
@@ -796,6 +796,11 @@ def test_what_is_used_in_part_is_told_with_the_work_of_the_rest(
     all_of_it = finding("F27", said(replaced(told, used=0.0))).impact_ns
     assert found.impact_ns == pytest.approx(share * (all_of_it or 0.0), rel=0.05)
     assert silent("F27", said(told, of=2)), "the recorded steps have not as many"
+    other = replaced(told, by="metric.py:12", operators=(OperatorCalls("aten::relu", of=1, calls=(0,)),))
+    both = finding("F27", said(told, 1, other))  # one place, decided by two
+    assert both.work is not None
+    assert found.work is not None
+    assert set(both.work) > set(found.work)
 
 
 def test_modules_whose_gradients_no_optimizer_holds_are_told_with_their_backward_pass(tmp_path: Path) -> None:

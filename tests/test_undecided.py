@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from judged import find, judged
 from made_run import ADD, SGEMM, Made, facts_of
-from sample_runs import run_of
+from sample_runs import SAMPLES, opened, run_of
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.graph import longest_delay
@@ -153,3 +153,12 @@ def test_a_selection_without_launches_is_no_unknown_runtime(tmp_path: Path) -> N
     facts = facts_of(made.trace(tmp_path), scope=Scope(steps=(1, 1)))
     assert facts.verdict.why == "selection"
     assert "no launch of GPU work is in what was selected" in facts.verdict.sentence
+
+
+@pytest.mark.parametrize(("end", "why"), [(0.0002, "selection"), (1.0, "recording_cost")])
+def test_a_marked_range_that_cuts_what_its_launches_wait_for_has_no_verdict(end: float, why: str) -> None:
+    trace = opened(SAMPLES / "vim_tiny").main
+    begin = int(trace.device["start"].min())  # type: ignore[arg-type]
+    facts = facts_of(trace, scope=Scope(window=(begin, begin + round(end * 1e9))))
+    assert facts.verdict.why == why
+    assert " -" not in facts.verdict.sentence
